@@ -11,6 +11,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// what an idle server was seen to use.
 const RESERVED_FILES: u64 = 48;
 
+/// Calls that the server makes: a thousand pushes and twice as many deliveries at once. With a low limit they get half.
+const OUTGOING_FILES: u64 = 3_072;
+
 /// A server is of no use with fewer.
 const CONNECTIONS_MIN: u64 = 8;
 
@@ -29,7 +32,8 @@ pub(crate) fn connection_limit(wanted: usize) -> usize {
 }
 
 fn connections_within(limit: u64, wanted: usize) -> usize {
-    let allowed = limit.saturating_sub(RESERVED_FILES).max(CONNECTIONS_MIN);
+    let files = limit.saturating_sub(RESERVED_FILES);
+    let allowed = (files - OUTGOING_FILES.min(files / 2)).max(CONNECTIONS_MIN);
     usize::try_from(allowed).unwrap_or(wanted).min(wanted)
 }
 
@@ -54,8 +58,9 @@ mod tests {
     #[test]
     fn what_the_store_needs_is_kept_back() {
         assert_eq!(connections_within(65_536, 4_096), 4_096);
-        assert_eq!(connections_within(1_024, 4_096), 976);
-        assert_eq!(connections_within(64, 4_096), 16);
+        assert_eq!(connections_within(7_000, 4_096), 3_880, "calls have their descriptors");
+        assert_eq!(connections_within(1_024, 4_096), 488);
+        assert_eq!(connections_within(64, 4_096), 8);
         assert_eq!(connections_within(10, 4_096), 8);
     }
 }

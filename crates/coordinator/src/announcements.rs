@@ -24,6 +24,10 @@ const WORKERS_MAX: usize = 10_000;
 /// What different announcements of one scope may take: that of some dozen builds with large schemas.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// What the names of the queues of one scope's workers may take: ten thousand workers with a few queues each. They are walked
+/// through for a list, while others wait.
+const QUEUE_BYTES_MAX: usize = 1024 * 1024;
+
 #[derive(Default)]
 pub(crate) struct Announcements(Mutex<HashMap<Scope, OfScope>>);
 
@@ -32,6 +36,7 @@ struct OfScope {
     workers: HashMap<Name, Announced>,
     contents: HashMap<Digest, Arc<Content>>,
     bytes: usize,
+    queue_bytes: usize,
 }
 
 /// An announcement, and what it takes.
@@ -82,7 +87,7 @@ impl Announcements {
         let mut scopes = self.lock();
         let of_scope = scopes.entry(scope.clone()).or_default();
         of_scope.expire(now);
-        of_scope.workers.remove(worker);
+        of_scope.forget(worker);
         let content = match of_scope.contents.get(&digest) {
             Some(known) => known.clone(),
             None => {
@@ -94,6 +99,7 @@ impl Announcements {
             }
         };
         let build = content.build.clone();
+        of_scope.queue_bytes += bytes_of(&queues);
         of_scope.workers.insert(worker.clone(), Announced { content, queues, seen_at: now });
         of_scope.shrink(worker);
         Known { build }
@@ -109,14 +115,19 @@ impl Announcements {
         now: Time,
     ) -> Option<Known> {
         let mut scopes = self.lock();
-        let announced = scopes.get_mut(scope).and_then(|of_scope| of_scope.workers.get_mut(worker));
+        let of_scope = scopes.get_mut(scope)?;
+        let announced = of_scope.workers.get_mut(worker);
         let announced = announced.filter(|it| it.content.announcement.id == id)?;
         announced.seen_at = announced.seen_at.max(now);
+        let build = announced.content.build.clone();
         let is_same = announced.queues.iter().map(Name::as_str).eq(queues.iter());
         if !is_same {
+            of_scope.queue_bytes -= bytes_of(&announced.queues);
             announced.queues = queues.iter().map(|queue| Name::from(queue.as_str())).collect();
+            of_scope.queue_bytes += bytes_of(&announced.queues);
+            of_scope.shrink(worker);
         }
-        Some(Known { build: announced.content.build.clone() })
+        Some(Known { build })
     }
 
     /// What the workers of a scope announced, as far as they poll `queues` if it is given.
@@ -162,20 +173,43 @@ fn build_of(announcement: &Announcement) -> Option<WorkerBuild> {
     Some(WorkerBuild::new(Name::from(build_id.as_deref()?), kinds))
 }
 
+fn bytes_of(queues: &[Name]) -> usize {
+    queues.iter().map(|queue| queue.as_str().len()).sum()
+}
+
 impl OfScope {
     fn expire(&mut self, now: Time) {
-        self.workers.retain(|_, it| it.seen_at.plus(SILENCE_MAX) >= now);
+        let queue_bytes = &mut self.queue_bytes;
+        self.workers.retain(|_, it| {
+            let is_kept = it.seen_at.plus(SILENCE_MAX) >= now;
+            if !is_kept {
+                *queue_bytes -= bytes_of(&it.queues);
+            }
+            is_kept
+        });
         self.drop_unused();
+    }
+
+    fn forget(&mut self, worker: &Name) {
+        if let Some(forgotten) = self.workers.remove(worker) {
+            self.queue_bytes -= bytes_of(&forgotten.queues);
+        }
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.workers.len() > WORKERS_MAX
+            || self.bytes > BYTES_MAX
+            || self.queue_bytes > QUEUE_BYTES_MAX
     }
 
     /// Forgets those who were silent longest, but not `newest`, until the rest fits.
     fn shrink(&mut self, newest: &Name) {
         self.drop_unused();
-        while self.workers.len() > WORKERS_MAX || self.bytes > BYTES_MAX {
+        while self.is_too_large() {
             let others = self.workers.iter().filter(|(worker, _)| *worker != newest);
             let oldest = others.min_by_key(|(worker, it)| (it.seen_at, (*worker).clone()));
             let Some(oldest) = oldest.map(|(worker, _)| worker.clone()) else { return };
-            self.workers.remove(&oldest);
+            self.forget(&oldest);
             self.drop_unused();
         }
     }
@@ -257,5 +291,25 @@ mod tests {
         }
         assert!(all.lock()[&scope()].bytes <= BYTES_MAX);
         assert!(!known(&all, "w0", "1", at(6)) && known(&all, "w5", "1", at(6)));
+    }
+
+    #[test]
+    fn names_of_queues_are_bounded_however_they_come() {
+        let all = Announcements::default();
+        let name = |n: usize| format!("{n:0>100}");
+        let many = |n: usize| (0..32).map(|queue| name(100 * n + queue)).collect::<Vec<_>>();
+        for n in 0..500 {
+            let queues = many(n).iter().map(|queue| Name::from(queue.as_str())).collect();
+            let worker = Name::from(format!("w{n}"));
+            all.announce(&scope(), &worker, queues, announcement("1", "k"), at(0));
+        }
+        let bytes = || all.lock()[&scope()].queue_bytes;
+        assert!(bytes() <= QUEUE_BYTES_MAX && bytes() > QUEUE_BYTES_MAX / 2, "{}", bytes());
+        let before = bytes();
+        let polled = all.known(&scope(), &"w499".into(), &many(900), "1", at(1));
+        assert!(polled.is_some(), "the newest stays");
+        assert_eq!(bytes(), before, "other queues of the same worker take the place of its queues");
+        all.list(&scope(), None, at(200));
+        assert!(all.lock().is_empty());
     }
 }

@@ -14,3 +14,4 @@ mod call;
 mod claim;
 pub(crate) mod dispatcher;
 mod lane;
+pub(crate) mod under_way;

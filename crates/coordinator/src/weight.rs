@@ -20,6 +20,10 @@ pub(crate) const BATCH_WEIGHT_MAX: usize = 1_024;
 /// plain task (0.42 ms beside 0.05).
 pub(crate) const EFFECT_WEIGHT: usize = 8;
 
+/// What an artifact weighs that a call changes: the roles that claim nothing are asked about it, and their conditions are of a
+/// tenant's making. Mostly they take less; the worst that is taken (`REVIEW_STEPS_MAX`, a millisecond) is some twenty units.
+const REVIEWED_WEIGHT: usize = 4;
+
 /// Lines of a log that are written at the cost of about one task with its rows.
 const LOG_BYTES_PER_UNIT: usize = 4 * 1024;
 
@@ -46,8 +50,21 @@ impl Item {
                 RecoveryCall::Expire { .. } | RecoveryCall::Decide { .. } => 1,
             },
             Item::Topology(item) => match &item.call {
-                TopologyCall::Report(report) => 1 + report.changes.len() + told(),
-                _ => 1,
+                TopologyCall::Report(report) => 1 + REVIEWED_WEIGHT * report.changes.len() + told(),
+                TopologyCall::Create { .. }
+                | TopologyCall::Move { .. }
+                | TopologyCall::Advance { .. }
+                | TopologyCall::Go { .. } => REVIEWED_WEIGHT,
+                TopologyCall::Apply(_)
+                | TopologyCall::Pause
+                | TopologyCall::Resume
+                | TopologyCall::Delete
+                | TopologyCall::Emit { .. }
+                | TopologyCall::Tick
+                | TopologyCall::Scanned { .. }
+                | TopologyCall::ClosePause { .. }
+                | TopologyCall::Settled
+                | TopologyCall::Unprocessed { .. } => 1,
             },
             Item::WithChildren { request, children, effects, watched, .. } => {
                 let asked = children.len() + EFFECT_WEIGHT * effects.len() + watched.len();
@@ -125,9 +142,11 @@ mod tests {
     use verdict::effect::Endpoint;
     use verdict::log::{Level, SentLine, SentLog};
     use verdict::request::{Caller, Cancel, CancelMode, Heartbeat};
-    use verdict::{TaskId, Time};
+    use verdict::run::{CheckpointCall, Then};
+    use verdict::{Digest, TaskId, Time};
 
     use super::*;
+    use crate::item::{Submission, TopologyItem};
 
     /// A hundred endpoints that hear of every end, the most that a workspace has.
     fn hundred() -> Endpoints {
@@ -166,14 +185,67 @@ mod tests {
         );
     }
 
+    fn caller() -> Caller {
+        Caller { worker: "w".into(), attempt: 1, lease: verdict::LeaseId::from_u128(1), epoch: 1 }
+    }
+
+    fn submission(run: &str) -> Submission {
+        let run = wire::parse(run.as_bytes()).unwrap();
+        crate::requests::submission(&Scope::default(), run).unwrap()
+    }
+
+    #[test]
+    fn each_child_of_a_call_weighs_as_a_submission() {
+        let call = CheckpointCall {
+            caller: caller(),
+            digest: Digest::from_bytes([0; 32]),
+            steps: Vec::new(),
+            children: Vec::new(),
+            then: Then::Continue,
+            asked_by: None,
+        };
+        let with_children = |count: usize| Item::WithChildren {
+            key: TaskKey { scope: Scope::default(), id: TaskId::from_u128(1) },
+            request: Request::Run(Box::new(RunRequest::Checkpoint(call.clone()))),
+            children: vec![submission(r#"{"kind": "k"}"#); count].into(),
+            effects: Box::default(),
+            watched: Box::default(),
+            log: None,
+        };
+        let none = Endpoints::new();
+        assert_eq!(with_children(500).weight(&none) - with_children(0).weight(&none), 500);
+    }
+
+    #[test]
+    fn each_step_of_a_plan_weighs_as_a_task() {
+        let steps = r#"{"key": "a", "kind": "k"}, {"key": "b", "kind": "k", "dependsOn": ["a"]}"#;
+        let planned = submission(&format!(r#"{{"plan": {{"steps": [{steps}]}}}}"#));
+        let submit = |submission| Item::Submit { submission, input: Digest::from_bytes([0; 32]) };
+        let plain = submit(submission(r#"{"kind": "k"}"#)).weight(&Endpoints::new());
+        assert_eq!(submit(planned).weight(&Endpoints::new()) - plain, 2);
+    }
+
+    #[test]
+    fn what_asks_the_roles_of_a_deployment_weighs_more_than_what_does_not() {
+        let about = |call| {
+            let (scope, deployment) = (Scope::default(), Name::from("d"));
+            Item::Topology(Box::new(TopologyItem {
+                scope,
+                deployment,
+                generation: 1,
+                call,
+                by: None,
+            }))
+        };
+        let artifact = topology::deployment::ArtifactRef { kind: "ticket".into(), id: "1".into() };
+        let none = Endpoints::new();
+        assert_eq!(about(TopologyCall::Pause).weight(&none), 1);
+        assert_eq!(about(TopologyCall::Advance { artifact }).weight(&none), REVIEWED_WEIGHT);
+    }
+
     #[test]
     fn lines_of_a_log_weigh_what_they_have_to_be_written() {
-        let caller = Caller {
-            worker: "w".into(),
-            attempt: 1,
-            lease: verdict::LeaseId::from_u128(1),
-            epoch: 1,
-        };
+        let caller = caller();
         let beat =
             || about(Request::Heartbeat(Heartbeat { caller: caller.clone(), progress: None }));
         let line = |_| SentLine { number: None, at: None, level: Level::Info, text: "x".into() };

@@ -16,6 +16,7 @@ mod batch;
 mod browse;
 mod disk;
 mod flows;
+mod held_reads;
 mod objects;
 mod runs;
 mod tables;
@@ -103,7 +104,7 @@ impl MemoryStore {
         let last_commit_at = lock(&shared).tables.last_commit_at;
         let reading = self.browse.reading.with_clock(clock.clone());
         let opened = StoreStatus { last_commit_at, ..self.opened.clone() };
-        Self { clock, browse: MemoryBrowse { shared, reading }, opened, ..self.clone() }
+        Self { clock, browse: MemoryBrowse::new(shared, reading), opened, ..self.clone() }
     }
 
     /// Commits that were written and whose writer is gone: it is unknown whether they are durable.
@@ -148,7 +149,7 @@ impl MemoryStore {
         let opening = lock(&shared).start_opening();
         let disk = Arc::new(Immediate);
         let known = SupportedRules::OURS;
-        Self { clock, browse: MemoryBrowse { shared, reading }, opened, disk, known, opening }
+        Self { clock, browse: MemoryBrowse::new(shared, reading), opened, disk, known, opening }
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 /// The steps for checking the fields of one artifact, or the output of one work order at its gate: well below a second.
 pub const CHECK_STEPS_MAX: u64 = 5_000_000;
 
-/// The steps of all reviews of one artifact. They are taken inside a commit, so they cost no more than reading the artifact does.
-pub(crate) const REVIEW_STEPS_MAX: u64 = 1_000_000;
+/// The steps of all reviews of one artifact. They are taken inside a commit, which others wait for: about a millisecond.
+pub(crate) const REVIEW_STEPS_MAX: u64 = 100_000;
 
 /// Bytes of text that count as much as one value.
 const TEXT_UNIT: u64 = 16;

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -239,3 +241,43 @@ def test_a_codec_hides_what_is_stored() -> None:
         assert handle.result() == 7
     with pytest.raises(Setup, match="codec `reversed`"):
         opened(None, stored)
+
+
+def test_every_route_of_the_document_has_a_call() -> None:
+    package = Path(__file__).resolve().parents[1] / "src" / "tenure"
+    document = json.loads((package.parents[3] / "protocol" / "openapi.json").read_text())
+    sources = [path for path in package.glob("*.py") if path.name != "_wire.py"]
+    written = "".join(path.read_text() for path in sources)
+    single = {"/v1/tasks/{taskId}/completed", "/v1/tasks/{taskId}/started"}  # a worker sends batches
+    routes = [path for path in document["paths"] if path.startswith("/v1/") and path not in single]
+    missing = [path for path in routes if path.rpartition("}")[2].strip("/") not in written]
+    assert missing == []
+
+
+def test_the_turns_of_a_role_are_taken_kept_returned_and_decided() -> None:
+    claim: Any = {"taskId": "task_1", "leaseId": "lease_1", "attempt": 1, "fence": 1}
+    with Stub({"turns": [], "versions": [], "serverTime": "", "verdict": "COMMITTED"}) as stub:
+        with Client(stub.url, "key") as client:
+            deployments = client.deployments
+            deployments.take_turns("news", "editor", worker_id="w", max=2, wait=3, known=["v1"])
+            deployments.renew_turn("news", "editor", claim, worker_id="w")
+            deployments.return_turn("news", "editor", claim, "busy", worker_id="w")
+            deployments.propose("news", "editor", None, worker_id="w", claim=claim)
+        told = [
+            (request.path.removeprefix("/v1/deployments/news/roles/editor/"), request.json) for request in stub.requests
+        ]
+    assert told == [
+        ("turns", {"workerId": "w", "max": 2, "waitMs": 3000, "known": ["v1"]}),
+        ("turns/renew", {"claim": claim, "workerId": "w"}),
+        ("turns/return", {"claim": claim, "reason": "busy", "workerId": "w"}),
+        ("proposals", {"decision": None, "workerId": "w", "claim": claim}),
+    ]
+
+
+def test_a_call_that_makes_something_each_time_is_tried_once() -> None:
+    with Stub(Drop()) as stub:
+        with Client(stub.url, "key") as client, pytest.raises(Unreachable):
+            client.deployments.take_turns("news", "editor", worker_id="w")
+        with Client(stub.url, "key") as client, pytest.raises(Unreachable):
+            client.keys.rotate_signing()
+        assert len(stub.requests) == 2

@@ -243,6 +243,9 @@ def test_a_schedule_fires(worker: Running) -> None:
 
 def test_resources_answer(worker: Running) -> None:
     client = worker.client
+    run = worker.submit("greet", "Ada")
+    run.result(timeout=PATIENCE)
+    # The coordinator lists a worker when it has done something for it, not when the process starts.
     assert any(each["workerId"] for each in client.workers.list())
     assert client.queues.pause("paused-queue", reason="test")["queue"] == "paused-queue"
     client.queues.resume("paused-queue")
@@ -254,12 +257,13 @@ def test_resources_answer(worker: Running) -> None:
     key = client.keys.create(["reader"], name="r")
     assert client.keys.revoke(key["key"]["keyId"])["revokedAt"]
     assert client.version()["version"]
-    run = worker.submit("greet", "Ada")
-    run.result(timeout=PATIENCE)
     assert run.id in [each["runId"] for each in client.runs(queue=worker.queue, state="succeeded")]
     assert run.record()["state"] == "succeeded"
     assert run.explain()["runId"] == run.id
     assert [entry["kind"] for entry in run.history()]
+    assert run.logs() == []
+    assert client.set_aside.get()["tasks"] == []
+    assert client.keys.rotate_signing()["kid"] != client.keys.rotate_signing()["kid"]
     assert list(client.approvals.list()) == []
     assert client.audit.verify()["findings"] == []
 

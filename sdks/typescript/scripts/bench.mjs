@@ -87,15 +87,16 @@ async function wait(client, count) {
   const stop = new AbortController();
   const worker = new Worker({ tasks: [echo], client, onLog: () => {} }).run({ signal: stop.signal });
   let next = 0;
-  const began = performance.now();
+  const [began, cpu] = [performance.now(), process.cpuUsage()];
   const caller = async () => {
     while (next++ < count) await client.submit(echo, next).result();
   };
   await Promise.all(Array.from({ length: CALLERS }, caller));
   const seconds = (performance.now() - began) / 1000;
+  const { user, system } = process.cpuUsage(cpu);
   stop.abort();
   await worker;
-  return { perSecond: Math.round(count / seconds) };
+  return { perSecond: Math.round(count / seconds), cpuMicrosPerRun: Math.round((user + system) / count) };
 }
 
 async function durableRuns(client, count) {

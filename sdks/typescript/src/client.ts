@@ -20,6 +20,7 @@ import {
   Endpoints,
   FlowKeys,
   Keys,
+  Kinds,
   Limits,
   Queues,
   Recovery,
@@ -89,6 +90,7 @@ export class Client {
   readonly keys: Keys;
   readonly queues: Queues;
   readonly workers: Workers;
+  readonly kinds: Kinds;
   readonly limits: Limits;
   readonly flowKeys: FlowKeys;
   readonly audit: Audit;
@@ -119,6 +121,7 @@ export class Client {
     this.keys = new Keys(calls);
     this.queues = new Queues(calls);
     this.workers = new Workers(calls);
+    this.kinds = new Kinds(calls);
     this.limits = new Limits(calls);
     this.flowKeys = new FlowKeys(calls);
     this.audit = new Audit(calls);
@@ -209,7 +212,6 @@ export class Client {
   }
 }
 
-/** The submission as the coordinator will read it; a value that cannot be sent is told before anything is. */
 /** A plan with the inputs of its steps in stored form. */
 function sealedPlan(plan: Plan["plan"], codec: Codec | undefined): Plan["plan"] {
   if (codec === undefined) return plan;
@@ -220,6 +222,7 @@ function sealedPlan(plan: Plan["plan"], codec: Codec | undefined): Plan["plan"] 
   return { ...plan, steps };
 }
 
+/** The submission as the coordinator will read it; a value that cannot be sent is told before anything is. */
 function checked(run: SubmitRun, codec: Codec | undefined): SubmitRun {
   try {
     if (run.plan) return { ...run, plan: sealedPlan(run.plan, codec) };

@@ -21,10 +21,19 @@ export function current(): Ctx | Step {
   return found;
 }
 
-/** Runs code with this as its `current()`. What it throws at once is a rejection too. */
-export async function runAsCurrent<C extends Ctx | Step, T>(
-  as: C,
-  run: (as: C) => T | PromiseLike<T>,
-): Promise<T> {
+/** Calls code with this as its `current()`. */
+export function callAsCurrent<C extends Ctx | Step, T>(as: C, run: (as: C) => T): T {
   return storage.run(as, run, as);
+}
+
+/**
+ * The same as a promise: what the code throws at once is a rejection too. It is no async function, and passes the code's
+ * own promise on: every promise counts where tasks are short.
+ */
+export function runAsCurrent<C extends Ctx | Step, T>(as: C, run: (as: C) => T | PromiseLike<T>): Promise<T> {
+  try {
+    return Promise.resolve(callAsCurrent(as, run));
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }

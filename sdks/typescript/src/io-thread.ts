@@ -11,7 +11,17 @@ import { Clock } from "./clock.js";
 import { Batches } from "./io/batches.js";
 import { type Batch, type Held, HeldLeases } from "./io/held.js";
 import { Keeper } from "./io/keeper.js";
-import type { Called, FiledReport, Granted, IoOptions, Reported, ToIo, ToMain } from "./io/messages.js";
+import {
+  type Called,
+  type FiledReport,
+  type Granted,
+  type IoOptions,
+  packGrants,
+  type Reported,
+  type ToIo,
+  type ToMain,
+  unpackReport,
+} from "./io/messages.js";
 import { Poller } from "./io/poller.js";
 import { writeChecked } from "./json.js";
 import { Lease, usableMs } from "./lease.js";
@@ -38,11 +48,13 @@ class IoThread {
   readonly #poller: Poller;
   readonly #reports: Batches<ReportAnswer>;
   readonly #checkpoints: Batches<CheckpointAnswer>;
+  /** The calls that the answer which is being read is for, by their places in it. */
+  #answeredCalls: number[] = [];
   #outbox: ToMain[] = [];
   #transfers: ArrayBuffer[] = [];
 
   constructor(
-    private readonly options: IoOptions,
+    options: IoOptions,
     private readonly port: MessagePort,
   ) {
     const { urls, apiKey, workerId } = options;
@@ -50,7 +62,7 @@ class IoThread {
     this.#clock = new Clock(options.clock);
     this.#calls = new Calls(sender, urls, apiKey, 0);
     this.#pages = new Calls(sender, urls, apiKey, PAGE_TRIES);
-    this.#held = new HeldLeases(options.stops, options.valid, options.begun);
+    this.#held = new HeldLeases(options.stops, options.valid, options.begun, workerId);
     const post = (message: ToMain) => this.#post(message);
     const now = () => this.#clock.now();
     this.#takesLogs = new LogSwitch(options.logs);
@@ -59,6 +71,7 @@ class IoThread {
     this.#reports = new Batches(this.#calls, now, "/v1/reports", "reports", reports);
     const checkpoints = { calls: CHECKPOINT_CALLS_MAX, bytes: CHECKPOINT_BYTES_MAX };
     this.#checkpoints = new Batches(this.#calls, now, "/v1/checkpoints", "checkpoints", checkpoints);
+    this.#checkpoints.onAnswer = (bytes) => this.#answered(bytes);
     this.#poller = new Poller(
       this.#calls,
       this.#clock,
@@ -95,11 +108,13 @@ class IoThread {
 
   #heard(message: ToIo): void {
     switch (message.type) {
-      case "report":
-        this.#report(message.report);
+      case "reports":
+        for (const [n, id] of message.ids.entries())
+          this.#report(unpackReport(id, message.texts[n] ?? "", message.flags[n] ?? 0));
         break;
-      case "call":
-        this.#call(message.call, message.id, message.text);
+      case "calls":
+        for (const [n, id] of message.ids.entries())
+          this.#call(message.calls[n] ?? 0, id, message.texts[n] ?? "");
         break;
       case "page":
         void this.#page(message.call, message.id, message.after);
@@ -158,7 +173,7 @@ class IoThread {
     batch.size = granted.length;
     const copy = new Uint8Array(bytes);
     if (granted.length > 0)
-      this.#post({ type: "leases", bytes: copy, granted, single: false }, [copy.buffer]);
+      this.#post({ type: "leases", bytes: copy, granted: packGrants(granted), single: false }, [copy.buffer]);
     this.#keeper.plan();
   }
 
@@ -274,7 +289,7 @@ class IoThread {
     const batch: Batch = { grantedAt: this.#clock.now(), size: 1, open: 0, wasFull: false };
     const granted = { index: 0, ...this.#accept(next, sentAt, batch, false) };
     const bytes = new TextEncoder().encode(writeChecked(next));
-    this.#post({ type: "leases", bytes, granted: [granted], single: true });
+    this.#post({ type: "leases", bytes, granted: packGrants([granted]), single: true });
     this.#keeper.plan();
   }
 
@@ -310,10 +325,12 @@ class IoThread {
       tries: 0,
       text: () => (log === undefined ? bare() : withLog(bare(), log.lines)),
       isAbandoned: () => this.#held.get(id) === undefined,
-      answered: (answered, sentAt, serverTime) => {
+      answered: (answered, sentAt, serverTime, place) => {
         if (isForLines(answered)) return again();
-        if (answered.verdict === "COMMITTED") held.lease.log.arrived(log?.last ?? 0);
-        answer(this.#called(held, answered, sentAt, serverTime));
+        if (answered.verdict !== "COMMITTED") return answer(this.#notRecorded(held, answered));
+        held.lease.log.arrived(log?.last ?? 0);
+        this.#recorded(held, answered, sentAt, serverTime);
+        this.#answeredCalls[place] = call;
       },
       refused: (code, message, _, field) =>
         isForLines({ error: code, field: field ?? null }) ? again() : answer({ refused: { code, message } }),
@@ -334,20 +351,28 @@ class IoThread {
     this.#call(call, id, text);
   }
 
-  #called(held: Held, answer: CheckpointAnswer, sentAt: number, serverTime: string): Called {
+  #notRecorded(held: Held, answer: CheckpointAnswer): Called {
     const code = answer.error ?? `status ${answer.status}`;
-    if (answer.verdict === "CANCELLED") {
-      this.#keeper.lost(held, code);
-      return { lost: code };
-    }
-    if (answer.verdict !== "COMMITTED") return { refused: { code, message: answer.message ?? "" } };
+    if (answer.verdict !== "CANCELLED") return { refused: { code, message: answer.message ?? "" } };
+    this.#keeper.lost(held, code);
+    return { lost: code };
+  }
+
+  #recorded(held: Held, answer: CheckpointAnswer, sentAt: number, serverTime: string): void {
     // A call that ended its attempt renews nothing.
-    if (answer.leaseExpiresAt) {
-      held.lease.started();
-      this.#keeper.renewed(held, answer, sentAt, serverTime);
-      this.#keeper.plan();
-    }
-    return { committed: answer, serverTime };
+    if (!answer.leaseExpiresAt) return;
+    held.lease.started();
+    this.#keeper.renewed(held, answer, sentAt, serverTime);
+  }
+
+  /** The calls of one answer that were recorded: the main thread reads what they brought from the same bytes. */
+  #answered(bytes: Uint8Array): void {
+    const calls = Array.from(this.#answeredCalls, (call) => call ?? 0);
+    this.#answeredCalls = [];
+    if (calls.length === 0) return;
+    const copy = new Uint8Array(bytes);
+    this.#post({ type: "answered", bytes: copy, calls }, [copy.buffer]);
+    this.#keeper.plan();
   }
 
   async #page(call: number, id: number, after: number): Promise<void> {
@@ -368,10 +393,9 @@ class IoThread {
     }
   }
 
-  #about(held: Held): string {
-    const { taskId, lease, attempt } = held;
-    const { workerId } = this.options;
-    return JSON.stringify({ taskId, taskToken: lease.token, attempt, workerId }).slice(0, -1);
+  /** The members that every call about a lease has, without the closing brace. */
+  #about({ about, lease }: Held): string {
+    return `${about}${JSON.stringify(lease.token)}`;
   }
 }
 

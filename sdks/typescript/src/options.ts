@@ -108,7 +108,9 @@ export function submission(kind: string, input: unknown, options: RunOptions): S
 
 /** Without its undefined members. */
 export function defined<T extends object>(value: T): T {
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
+  const kept: Partial<T> = {};
+  for (const name in value) if (value[name] !== undefined) kept[name] = value[name];
+  return kept as T;
 }
 
 export function budgetOf(budget: Budget): WireBudget {

@@ -2,11 +2,10 @@
  * Work that is pushed: a function of a cloud, or a route of a service, is a worker for as long as a request lasts.
  *
  * `push({ tasks, secret, url })` takes a `Request` and gives a `Response`; `toNode` makes it a listener for Node's
- * `http`, Express and Fastify. The report is the answer. Code that takes longer sends heartbeats with the token of its
+ * `http` and Express, `toFastify` a plugin for Fastify. The report is the answer. Code that takes longer sends heartbeats with the token of its
  * task; a lost lease or a cancel aborts its signal. A durable function records its steps by calls, and an answer without
  * a report says that it waits.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { openSender } from "#transport";
 import { Calls } from "./calls.js";
 import { Client } from "./client.js";
@@ -44,6 +43,8 @@ export interface PushOptions {
   client?: Client;
   onLog?: LogSink;
 }
+
+export { toFastify, toNode } from "./push/adapters.js";
 
 export type PushHandler = (request: Request) => Promise<Response>;
 
@@ -369,33 +370,4 @@ function json(status: number, body: object, headers: Record<string, string> = {}
     status,
     headers: { "content-type": "application/json", ...headers },
   });
-}
-
-/** Makes a handler a listener for Node's `http`, Express (before a body parser) and Fastify (`reply.raw`). */
-export function toNode(handler: PushHandler): (request: IncomingMessage, response: ServerResponse) => void {
-  return (request, response) => {
-    void answer(handler, request, response).catch((error: unknown) => {
-      response.statusCode = 500;
-      response.end(String(error instanceof Error ? error.message : error));
-    });
-  };
-}
-
-async function answer(
-  handler: PushHandler,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  const headers = new Headers();
-  for (const [name, value] of Object.entries(request.headers)) {
-    if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
-  }
-  const url = `http://${request.headers.host ?? "localhost"}${request.url ?? "/"}`;
-  const init: RequestInit = { method: request.method ?? "POST", headers };
-  if (init.method !== "GET" && init.method !== "HEAD") init.body = Buffer.concat(chunks);
-  const answered = await handler(new Request(url, init));
-  response.writeHead(answered.status, Object.fromEntries(answered.headers));
-  response.end(Buffer.from(await answered.arrayBuffer()));
 }

@@ -459,6 +459,23 @@ export class Workers extends Resource {
   }
 }
 
+/** What workers announced that they can do, as far as the coordinator that answers has heard. */
+export class Kinds extends Resource {
+  constructor(calls: Calls) {
+    super(calls, "/v1/kinds");
+  }
+
+  /** Every kind that a worker serves now, or the versions of one kind with their schemas. */
+  async *list(options: { kind?: string } = {}): AsyncGenerator<wire.KindView> {
+    let after: string | null | undefined;
+    do {
+      const page: wire.Kinds = await this.read("", { ...options, after });
+      yield* page.kinds;
+      after = page.nextAfter;
+    } while (after);
+  }
+}
+
 export class Limits extends Resource {
   constructor(calls: Calls) {
     super(calls, "/v1/limits");

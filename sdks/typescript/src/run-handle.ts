@@ -8,6 +8,7 @@ import { type Codec, opened, sealed } from "./codec.js";
 import { OutputUnreadable, RunFailed, TimedOut } from "./errors.js";
 import { encode, plain, throughJson, Unreadable, writeChecked } from "./json.js";
 import { type Budget, budgetOf } from "./options.js";
+import { queryOf } from "./routes.js";
 import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { milliseconds, type Span } from "./span.js";
 import { newKey } from "./submissions.js";
@@ -20,12 +21,15 @@ import type {
   Explanation,
   History,
   HistoryEntry,
+  LoggedLine,
+  Logs,
   PlanStage,
   PlanSteps,
   Run,
   RunAccepted,
   Record as RunRecord,
   RunResumed,
+  RunUnpinned,
   SignalAccepted,
   Steps,
 } from "./wire.js";
@@ -136,6 +140,11 @@ export class RunHandle<O = unknown> {
     return this.#post("/resume", {});
   }
 
+  /** Lets workers of every build continue a run that is pinned to one. */
+  unpin(): Promise<RunUnpinned> {
+    return this.#post("/unpin", {});
+  }
+
   /** What was recorded, in the order of the commits. */
   async steps(): Promise<Checkpoint[]> {
     return this.#pages<Steps, Checkpoint>("/steps", (page) => [page.steps, page.nextAfter]);
@@ -170,6 +179,11 @@ export class RunHandle<O = unknown> {
     }
   }
 
+  /** The lines that workers logged about it, the oldest first: of each attempt the newest 64 KiB. */
+  logs(): Promise<LoggedLine[]> {
+    return this.#pages<Logs, LoggedLine>("/logs", (page) => [page.lines, page.nextAfter]);
+  }
+
   record(): Promise<RunRecord> {
     return this.#get("/record");
   }
@@ -183,16 +197,18 @@ export class RunHandle<O = unknown> {
     return new RunHandle(this.connection, accepted.runId, accepted.replayed === true);
   }
 
-  async #pages<P, T>(path: string, read: (page: P) => [T[], number | null | undefined]): Promise<T[]> {
+  /** A cursor is a number, or text. The first page needs none. */
+  async #pages<P, T>(
+    path: string,
+    read: (page: P) => [T[], string | number | null | undefined],
+  ): Promise<T[]> {
     const all: T[] = [];
-    let after: number | null | undefined = 0;
-    while (after !== null && after !== undefined) {
-      const [items, next]: [T[], number | null | undefined] = read(
-        await this.#get<P>(`${path}?after=${after}`),
-      );
-      all.push(...items);
+    let after: string | number | null | undefined;
+    do {
+      const [items, next] = read(await this.#get<P>(`${path}${queryOf({ after })}`));
+      for (const item of items) all.push(item);
       after = next;
-    }
+    } while (after !== null && after !== undefined);
     return all;
   }
 

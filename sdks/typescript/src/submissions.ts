@@ -1,12 +1,13 @@
 /**
  * Submissions that wait go together: those of all callers of one client ride in one call.
  *
- * A submission is sent at once while few calls are in flight. Others wait until one of them returns and then share
- * the next call, so nothing waits for a batch to fill. What a caller gets does not depend on the company: a run that
+ * What is submitted in one turn of the event loop goes in one call, as soon as the turn is over. While enough calls are in
+ * flight, others wait until one of them returns and then share the next, so nothing waits for a batch to fill. What a caller gets does not depend on the company: a run that
  * is refused inside a batch is submitted again alone, under the same idempotency key, and its caller gets that answer.
  */
 import type { Calls } from "./calls.js";
 import { writeChecked } from "./json.js";
+import { afterThisTurn } from "./turn.js";
 import type { RunAccepted, SubmitResult, SubmitResults, SubmitRun } from "./wire.js";
 
 /** One call is decided while the next is on its way; more would only make the batches smaller. */
@@ -27,6 +28,8 @@ interface Pending {
 export class Submissions {
   #waiting: Pending[] = [];
   #inFlight = 0;
+  /** Whether the end of this turn sends what waits. */
+  #isDue = false;
 
   constructor(private readonly calls: Calls) {}
 
@@ -37,6 +40,15 @@ export class Submissions {
     const text = writeChecked(rest);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ text, key, resolve, reject });
+      this.#sendSoon();
+    });
+  }
+
+  #sendSoon(): void {
+    if (this.#isDue || this.#inFlight >= CALLS_MAX) return;
+    this.#isDue = true;
+    afterThisTurn(() => {
+      this.#isDue = false;
       if (this.#inFlight < CALLS_MAX) this.#send();
     });
   }
@@ -56,7 +68,8 @@ export class Submissions {
     const sent = batch.length === 1 ? this.#alone(batch[0] as Pending) : this.#together(batch);
     sent.finally(() => {
       this.#inFlight -= 1;
-      this.#send();
+      // Its callers may submit again before this turn is over.
+      this.#sendSoon();
     });
   }
 

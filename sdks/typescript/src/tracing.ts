@@ -9,6 +9,8 @@ import type { Attempt } from "./worker/attempt.js";
 interface OpenTelemetry {
   trace: {
     getTracer(name: string): { startSpan(name: string, options: object, context: unknown): Span };
+    /** A stand-in, until a program registers one that makes spans. */
+    getTracerProvider(): { getDelegateTracer?(name: string): unknown };
     setSpan(context: unknown, span: Span): unknown;
   };
   context: { active(): unknown; with<T>(context: unknown, run: () => T): T };
@@ -28,11 +30,11 @@ interface Span {
 type Traced = <T>(run: () => Promise<T>) => Promise<T>;
 
 export interface Tracing {
-  /** Begins the span of an attempt. What is returned runs its code inside. */
-  start(attempt: Attempt): Traced;
+  /** Begins the span of an attempt. What is returned runs its code inside; nothing where no spans are made. */
+  start(attempt: Attempt): Traced | undefined;
 }
 
-export const NO_TRACING: Tracing = { start: () => (run) => run() };
+export const NO_TRACING: Tracing = { start: () => undefined };
 
 export async function findTracing(): Promise<Tracing> {
   const name = "@opentelemetry/api";
@@ -46,8 +48,11 @@ export async function findTracing(): Promise<Tracing> {
 class Spans implements Tracing {
   constructor(private readonly otel: OpenTelemetry) {}
 
-  start(attempt: Attempt): Traced {
+  start(attempt: Attempt): Traced | undefined {
     const { trace, context, propagation, SpanStatusCode } = this.otel;
+    const provider = trace.getTracerProvider();
+    if (provider.getDelegateTracer !== undefined && provider.getDelegateTracer("tenure") === undefined)
+      return undefined;
     const { traceparent, runId, taskId, kind, queue } = attempt;
     const parent = traceparent ? propagation.extract(context.active(), { traceparent }) : context.active();
     const attributes = {

@@ -6,6 +6,7 @@
 import { readFileSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
+import { urlToHttpOptions } from "node:url";
 
 import { type Answer, type Call, NoAnswer, type Sender } from "./calls.js";
 import { Setup } from "./errors.js";
@@ -45,6 +46,9 @@ function readCa(file: string): Buffer {
 }
 
 class NodeSender implements Sender {
+  /** What `http` needs to know of each address: reading a URL costs as much as the rest of a small request. */
+  readonly #addresses = new Map<string, http.RequestOptions>();
+
   constructor(
     private readonly agent: http.Agent,
     private readonly request: typeof http.request,
@@ -52,6 +56,17 @@ class NodeSender implements Sender {
 
   close(): void {
     this.agent.destroy();
+  }
+
+  #addressOf(url: string): http.RequestOptions {
+    const known = this.#addresses.get(url);
+    if (known !== undefined) return known;
+    const { protocol, hostname, port } = urlToHttpOptions(new URL(url));
+    // The path below the address, which every call has before its own.
+    const path = new URL(url).pathname.replace(/\/$/, "");
+    const address = { protocol, hostname, port: port === "" ? undefined : port, path } as http.RequestOptions;
+    this.#addresses.set(url, address);
+    return address;
   }
 
   send(url: string, call: Call, authorization: string, timeoutMs: number): Promise<Answer> {
@@ -63,7 +78,9 @@ class NodeSender implements Sender {
         headers["content-length"] = Buffer.byteLength(call.body);
       }
       const { method, signal } = call;
-      const request = this.request(`${url}${call.path}`, { method, headers, agent: this.agent });
+      const { protocol, hostname, port, path } = this.#addressOf(url);
+      const to = { protocol, hostname, port, path: `${path}${call.path}` };
+      const request = this.request({ ...to, method, headers, agent: this.agent });
       let connected = false;
       const fail = (cause: unknown) => {
         finish();

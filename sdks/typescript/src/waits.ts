@@ -1,14 +1,16 @@
 /**
  * Many callers of one client wait for the ends of runs, and few calls are open for all of them.
  *
- * The first few waits have a call each. Those beyond share: waits that begin within a moment are one call, which is
- * answered as soon as one of its runs has ended, and the others join the next one. Nothing of a wait is stored, so a call
- * may be dropped: when a wait begins and enough calls are open, the oldest is dropped and its runs join the new one.
+ * A few waits have a call each. More share: waits that begin within a moment are one call, which is answered as soon as
+ * one of its runs has ended, and the others join the next one. Nothing of a wait is stored, so a call may be dropped: when
+ * a wait begins, enough calls are open and none returns soon, the oldest is dropped and its runs join the new one. That
+ * costs a connection, so it is not done for runs that end in a moment.
  *
  * A coordinator that is older than the shared call answers 404. Every wait has a call of its own then.
  */
 import type { Calls } from "./calls.js";
 import { Protocol, Refused } from "./errors.js";
+import { afterThisTurn } from "./turn.js";
 import type { Run } from "./wire.js";
 
 /** The longest that the coordinator holds a call open. */
@@ -21,6 +23,8 @@ const RUNS_PER_CALL_MAX = 256;
 const CALLS_WITH_ROOM_MAX = 4;
 /** Waits that begin, and runs that end, within this time share a call. */
 const GATHER_MS = 1;
+/** How long a wait that begins gives open calls to return before the oldest is dropped for it. */
+const ROOM_MS = 10;
 /** The pause after an answer that says nothing before its time: the coordinator is shutting down. */
 const EARLY_MS = 100;
 
@@ -44,6 +48,9 @@ interface Open {
 
 export class Waits {
   #alone = 0;
+  /** Waits that began in this turn, and whether they are many. */
+  #beginning = 0;
+  #decision: Promise<boolean> | undefined;
   #isKnown = true;
   readonly #waiters = new Map<string, Set<Waiter>>();
   /** Runs that the next call asks for. */
@@ -51,13 +58,28 @@ export class Waits {
   /** The oldest first. */
   readonly #open = new Set<Open>();
   #timer: NodeJS.Timeout | undefined;
+  /** The next call is ready, and begins when an open one returns. */
+  #isWaitingForRoom = false;
 
   constructor(private readonly calls: Calls) {}
 
   /** The run when it has ended, or as it is after `leftMs`. It may lack its input and its children. */
   async end(id: string, leftMs: number, signal: AbortSignal | undefined): Promise<Run> {
-    if (!this.#isKnown || leftMs <= 0 || this.#alone < ALONE_MAX) return this.alone(id, leftMs, signal);
+    if (!this.#isKnown || leftMs <= 0 || !(await this.#areMany())) return this.alone(id, leftMs, signal);
     return (await this.#shared(id, leftMs, signal)) ?? this.alone(id, leftMs, signal);
+  }
+
+  /** Whether there are many waits, with all that begin in this turn: calls of their own would only be more calls then. */
+  #areMany(): Promise<boolean> {
+    this.#beginning += 1;
+    this.#decision ??= new Promise((resolve) =>
+      afterThisTurn(() => {
+        resolve(this.#alone + this.#waiters.size + this.#beginning > ALONE_MAX);
+        this.#beginning = 0;
+        this.#decision = undefined;
+      }),
+    );
+    return this.#decision;
   }
 
   /** The same by a call of its own, which is held open no longer than the coordinator allows. */
@@ -119,13 +141,25 @@ export class Waits {
 
   #ask(id: string, delayMs: number): void {
     this.#next.add(id);
-    this.#timer ??= setTimeout(() => this.#begin(), delayMs);
+    this.#timer ??= setTimeout(() => this.#gathered(), delayMs);
   }
 
-  /** Sends what has gathered. */
+  /** Sends what has gathered, once there is a place for the call. */
+  #gathered(): void {
+    if (this.#withRoom().length < CALLS_WITH_ROOM_MAX) return this.#begin();
+    this.#isWaitingForRoom = true;
+    this.#timer = setTimeout(() => this.#begin(), ROOM_MS);
+  }
+
+  #withRoom(): Open[] {
+    return [...this.#open].filter(({ runs }) => runs.length < RUNS_PER_CALL_MAX);
+  }
+
   #begin(): void {
+    clearTimeout(this.#timer);
     this.#timer = undefined;
-    const withRoom = [...this.#open].filter(({ runs }) => runs.length < RUNS_PER_CALL_MAX);
+    this.#isWaitingForRoom = false;
+    const withRoom = this.#withRoom();
     const [oldest] = withRoom;
     if (oldest !== undefined && withRoom.length >= CALLS_WITH_ROOM_MAX) {
       this.#open.delete(oldest);
@@ -150,6 +184,7 @@ export class Waits {
       const answer = await this.calls.json<WaitAnswer>({ ...call, signal: dropped.signal });
       this.#open.delete(open);
       this.#answered(answer, runs, performance.now() - sentAt);
+      if (this.#isWaitingForRoom) this.#begin();
     } catch (error) {
       this.#open.delete(open);
       if (dropped.signal.aborted) return;

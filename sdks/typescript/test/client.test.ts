@@ -130,6 +130,19 @@ describe("many submissions", () => {
     expect(sent).toBe(51);
   });
 
+  it("of one turn of the event loop go in one call", async () => {
+    const { client, asked } = await answering(({ body }) => ({
+      body: { results: body.runs.map((run: any) => ({ ...accepted, runId: `run_${run.input}` })) },
+    }));
+    const ids = async (from: number) =>
+      (await Promise.all(Array.from({ length: 20 }, (_, n) => client.submit(echo, from + n)))).map(
+        ({ id }) => id,
+      );
+    expect((await ids(0))[19]).toBe("run_19");
+    expect((await ids(20))[19]).toBe("run_39");
+    expect(asked.map(({ body }) => body.runs.length)).toEqual([20, 20]);
+  });
+
   it("of one call go in parts of a thousand, and are answered in order", async () => {
     const { client, asked } = await answering(({ body }) => ({
       body: {
@@ -222,6 +235,13 @@ describe("several addresses", () => {
   );
 });
 
+it("calls go below the path of the address", async () => {
+  const { url, asked } = await answering(() => ({ body: { runs: [] } }));
+  await using below = new Client({ url: `${url}/tenure/`, apiKey: "k" });
+  for await (const run of below.runs({ queue: "q" })) throw new Error(`none was expected: ${run.runId}`);
+  expect(asked[0]?.path).toBe("/tenure/v1/runs?queue=q");
+});
+
 describe("calls by fetch, where there is no Node", () => {
   it("are repeated and refused in the same way", async () => {
     const stub = await startStub(({ path }, n) =>
@@ -250,4 +270,22 @@ it("runs are found page by page, as they are needed", async () => {
   for await (const run of client.runs({ state: "failed", queue: "q" })) ids.push(run.runId);
   expect(ids).toEqual(["a", "b"]);
   expect(asked[0]?.path).toBe("/v1/runs?state=failed&queue=q");
+});
+
+it("the lines and the steps of a run are read page by page", async () => {
+  const { client, asked } = await answering(({ path }) => {
+    const isSecond = path.includes("after=");
+    const nextAfter = isSecond ? null : "1.2";
+    if (path.includes("/logs")) return { body: { lines: [{ n: isSecond ? 2 : 1 }], nextAfter } };
+    return { body: { steps: [{ key: isSecond ? "b#1" : "a#1" }], nextAfter: isSecond ? null : 7 } };
+  });
+  const run = client.run("run_1");
+  expect((await run.logs()).map(({ n }) => n)).toEqual([1, 2]);
+  expect((await run.steps()).map(({ key }) => key)).toEqual(["a#1", "b#1"]);
+  expect(asked.map(({ path }) => path.slice("/v1/runs/run_1".length))).toEqual([
+    "/logs",
+    "/logs?after=1.2",
+    "/steps",
+    "/steps?after=7",
+  ]);
 });

@@ -27,6 +27,34 @@ describe("golden files in memory", () => {
     await expect(replayed).rejects.toThrow("recorded `charge#1`, now `bill#1`");
   });
 
+  it("that were changed are refused", async () => {
+    const home = mkdtempSync(join(tmpdir(), "tenure-golden-"));
+    const text = readFileSync(join(folder, "order-approved.jsonl"), "utf8");
+    const without = text.slice(0, text.trimEnd().lastIndexOf("\n") + 1);
+    for (const changed of [text.replace("500 cents", "501 cents"), without, ""]) {
+      const file = join(home, "changed.jsonl");
+      writeFileSync(file, changed);
+      await expect(replayFile(order, file)).rejects.toThrow("was cut or changed");
+    }
+    rmSync(home, { recursive: true, force: true });
+  });
+
+  it("tell where the code records more, or ends too soon", async () => {
+    const longer = durable(
+      "payout",
+      { queue: "payouts" },
+      async (flow, input: { to: string; cents: number }) => {
+        const code = payout.code;
+        if (code?.type !== "durable") throw new Error("payout is durable");
+        const output = await code.run(flow, input);
+        await flow.step("more", () => 1);
+        return output;
+      },
+    );
+    const replayed = replayFile(longer, join(folder, "payout-approved.jsonl"));
+    await expect(replayed).rejects.toThrow("goes on after the recorded end");
+  });
+
   it("tell another end", async () => {
     const other = durable(
       "payout",

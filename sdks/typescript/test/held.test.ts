@@ -15,7 +15,7 @@ function hold(held: HeldLeases, leaseId: string, sentAt: number) {
 it("what is learnt of a lease after its attempt has ended does not touch the next one in its slot", () => {
   const stops = new SharedArrayBuffer(4 * SLOTS_MAX);
   const valid = new SharedArrayBuffer(8 * SLOTS_MAX);
-  const held = new HeldLeases(stops, valid, new SharedArrayBuffer(8 * SLOTS_MAX));
+  const held = new HeldLeases(stops, valid, new SharedArrayBuffer(8 * SLOTS_MAX), "w");
   const first = hold(held, "first", 0);
   held.remove(first);
   const second = hold(held, "second", 1_000);

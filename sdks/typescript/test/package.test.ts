@@ -13,7 +13,8 @@ const QUIET = ["--no-audit", "--no-fund", "--loglevel=error"];
 it("works where it is installed", async () => {
   const folder = mkdtempSync(join(tmpdir(), "tenure-package-"));
   const root = fileURLToPath(new URL("..", import.meta.url));
-  execFileSync("npm", ["pack", "--pack-destination", folder, ...QUIET], { cwd: root, stdio: "pipe" });
+  // What `cargo xtask dist` runs, but for the build, which other tests are using.
+  execFileSync(join(root, "scripts", "dist"), ["--built", folder], { stdio: "pipe" });
   const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz")) ?? "";
   writeFileSync(join(folder, "package.json"), '{"type":"module","private":true}');
   execFileSync("npm", ["install", "--offline", join(folder, tarball), ...QUIET], {
@@ -48,6 +49,8 @@ it("works where it is installed", async () => {
   const greeted = client.submit("greet", "Ada", { queue: "mail" }).result({ timeout: { seconds: 50 } });
   expect(await greeted).toBe("Hello, Ada!");
   expect(await end(worker, "SIGTERM")).toBe(0);
+  const usage = await output("npx", ["--offline", "@tenure/sdk", "worker", "--help"], env, folder);
+  expect([usage.code, usage.text]).toEqual([0, expect.stringContaining("usage: tenure-worker MODULE")]);
   writeFileSync(join(folder, "none.js"), "export const x = 1;");
   const none = await output(process.execPath, [bin, join(folder, "none.js")], env);
   expect([none.code, none.text]).toEqual([1, expect.stringContaining("exports no task")]);

@@ -1,16 +1,10 @@
 /** A real server of the release binary, with a temporary store, and programs beside it. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { startServer as startTestServer, type TestServer } from "@tenure/sdk/testing";
 
-export interface Server {
-  url: string;
-  apiKey: string;
-  env: NodeJS.ProcessEnv;
-  stop(): Promise<void>;
-}
+export type Server = TestServer;
 
 /** `TENURE_BINARY`, else the one that was built. */
 export function binary(): string {
@@ -25,24 +19,7 @@ export function binary(): string {
   return found;
 }
 
-export async function startServer(): Promise<Server> {
-  const folder = mkdtempSync(join(tmpdir(), "tenure-ts-"));
-  const env = { ...process.env, HOME: folder, XDG_STATE_HOME: folder, XDG_CONFIG_HOME: folder };
-  const args = ["dev", "--port", "0", "--store", `sqlite:${join(folder, "t.db")}`];
-  const server = spawn(binary(), args, { env, stdio: ["ignore", "pipe", "inherit"] });
-  const text = await firstMatch(server, /TENURE_API_KEY=\S+/);
-  const url = /TENURE_URL=(\S+)/.exec(text)?.[1] ?? "";
-  const apiKey = /TENURE_API_KEY=(\S+)/.exec(text)?.[1] ?? "";
-  return {
-    url,
-    apiKey,
-    env: { ...env, TENURE_URL: url, TENURE_API_KEY: apiKey },
-    stop: async () => {
-      await end(server, "SIGTERM");
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
-}
+export const startServer = (): Promise<Server> => startTestServer({ binary: binary() });
 
 /** What a program has written when the pattern first fits. Its output is drained from then on. */
 export function firstMatch(program: ChildProcess, pattern: RegExp): Promise<string> {
@@ -68,8 +45,9 @@ export async function output(
   command: string,
   args: string[],
   env: NodeJS.ProcessEnv,
+  cwd?: string,
 ): Promise<{ code: number | null; text: string }> {
-  const program = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+  const program = spawn(command, args, { env, cwd, stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
   program.stdout.on("data", (chunk: Buffer) => {
     text += chunk.toString();

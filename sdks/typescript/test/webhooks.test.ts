@@ -1,34 +1,10 @@
 /** Webhooks and pushed work: what is believed, and what is answered. */
-import { createHmac } from "node:crypto";
 import { Client, durable, Failure, task } from "@tenure/sdk";
 import { push } from "@tenure/sdk/push";
 import { RecentIds, Verifier, VerifyError } from "@tenure/sdk/webhooks";
 import { describe, expect, it } from "vitest";
+import { envelope, NOW, secretOf, signed, URL_OF_PUSH } from "./signed.ts";
 import { problem, startStub } from "./stub.ts";
-
-const secretOf = (byte: number) => `whsec_${Buffer.alloc(32, byte).toString("base64")}`;
-const URL_OF_PUSH = "https://example.com/work";
-const NOW = new Date("2026-11-17T04:00:00Z");
-
-function signed(body: string, { secrets = [1], at = NOW, id = "eff_1", url = URL_OF_PUSH } = {}) {
-  const time = String(Math.floor(at.getTime() / 1000));
-  const keys = secrets.map((byte) => Buffer.alloc(32, byte));
-  const signature = keys
-    .map((key) => `v1,${createHmac("sha256", key).update(`${id}.${time}.${body}`).digest("base64")}`)
-    .join(" ");
-  const base64 = (text: string) => Buffer.from(text).toString("base64url");
-  const claims = `{"iss":"tenure","aud":"${url}","jti":"${id}","iat":${time},"exp":${Number(time) + 300}}`;
-  const text = `${base64('{"alg":"HS256","typ":"JWT"}')}.${base64(claims)}`;
-  const token = keys
-    .map((key) => `${text}.${createHmac("sha256", key).update(text).digest("base64url")}`)
-    .join(" ");
-  return {
-    "webhook-id": id,
-    "webhook-timestamp": time,
-    "webhook-signature": signature,
-    "tenure-push-token": token,
-  };
-}
 
 function deferred<T>() {
   let resolve: (value: T) => void = () => {};
@@ -126,24 +102,6 @@ describe("pushed work", () => {
   };
   const handler = push(options);
 
-  const envelope = (kind: string, input: unknown, members = {}) =>
-    JSON.stringify({
-      kind,
-      input,
-      runId: "run_1",
-      taskId: "task_1",
-      attempt: 1,
-      fence: 1,
-      queue: "q",
-      leaseId: "lease_1",
-      taskToken: "t",
-      callbackBaseUrl: "http://127.0.0.1:9",
-      heartbeatIntervalMs: 30_000,
-      heartbeatTimeoutMs: 90_000,
-      cancelGracePeriodMs: 30_000,
-      enqueuedAt: "2026-01-01T00:00:00.000Z",
-      ...members,
-    });
   const request = (body: string, more = {}) =>
     new Request(URL_OF_PUSH, {
       method: "POST",

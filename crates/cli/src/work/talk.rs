@@ -105,6 +105,9 @@ impl Line {
 
     pub(crate) async fn say<T: Serialize>(&mut self, said: &T) -> io::Result<()> {
         let mut text = serde_json::to_vec(said)?;
+        // Values that programs printed are kept as they are, and may be written over several lines. Within a text JSON has no
+        // line break, so one that is found is a space.
+        text.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
         text.push(b'\n');
         self.0.get_mut().write_all(&text).await
     }
@@ -124,5 +127,23 @@ impl Line {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(serde_json::from_slice(&text)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_value_of_several_lines_is_one_line_here() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let (mut here, mut there) = (Line::new(here), Line::new(there));
+        let printed = Json::from_text("{\n  \"text\": \"a\\nb\"\n}".to_owned()).unwrap();
+        here.say(&Came::Output(Some(printed))).await.unwrap();
+        here.say(&Came::Output(None)).await.unwrap();
+        let Came::Output(Some(heard)) = there.hear().await.unwrap() else { panic!("no output") };
+        let heard: serde_json::Value = serde_json::from_str(heard.text()).unwrap();
+        assert_eq!(heard, serde_json::json!({"text": "a\nb"}));
+        assert!(matches!(there.hear().await.unwrap(), Came::Output(None)));
     }
 }

@@ -37,7 +37,8 @@ fn expect_passed(options: &LabOptions, tried: Result<Tally, crashlab::Error>) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f01_f03_killed_again_and_again_it_forgets_nothing_it_acknowledged() {
-    // S2-104, S2-105, S2-106, W-20: every answer and grant was on disk before it was sent. S2-43,
+    // Proves: S2-106: all memory is lost at any moment, and every answer and grant was on disk before it was sent.
+    // S2-104, S2-105, W-20. S2-43,
     // S2-56, S2-100, S2-103: every accepted run is granted until it ends, even one whose worker
     // went silent or whose grant was lost with a dying server. S0-48: another worker takes over.
     // S3-53, S3-62: lost answers are requested again and are the recorded ones. S2-44, S0-46,

@@ -188,3 +188,25 @@ fn show_has_settings_limits_and_the_stack_trace() {
     let shown = home.run(&["runs", "show", &new]).stdout;
     assert!(shown.contains(&format!(" retry of  {id}")), "{shown}");
 }
+
+#[test]
+fn what_a_run_recorded_is_done_again_only_if_that_is_said() {
+    let home = Home::new();
+    let _server = home.serve();
+    let script = r#"echo "$TENURE_KIND" >>done; test "$TENURE_KIND" = pay || test -e fixed"#;
+    let exec = ["work", "--json", "--name", "w", "--queue", "q", "--exec", "sh", "--", "-c"];
+    let _worker = Process::start(home.tenure(&[&exec[..], &[script]].concat()));
+    let stage = |kind: &str| json!({"key": kind, "kind": kind, "queue": "q", "maxAttempts": 1});
+    let plan = json!({"steps": [stage("pay"), stage("send")]});
+    std::fs::write(home.path().join("plan.json"), plan.to_string()).unwrap();
+    let id = home.submit(&["--plan", "plan.json"]);
+    assert_eq!(home.ended(&id)["state"], "failed");
+    std::fs::write(home.path().join("fixed"), "").unwrap();
+    let refused = home.run(&["runs", "retry", &id]);
+    refused.assert_error(4, "run_has_records", "pay", "--from-scratch");
+    let again = home.run(&["runs", "retry", &id, "--from-scratch"]);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!(home.ended(again.stdout.trim())["state"], "succeeded");
+    let done = std::fs::read_to_string(home.path().join("done")).unwrap();
+    assert_eq!(done.lines().collect::<Vec<_>>(), ["pay", "send", "pay", "send"]);
+}

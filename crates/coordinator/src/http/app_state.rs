@@ -30,6 +30,7 @@ use crate::coordinator::Coordinator;
 use crate::ids::Entropy;
 use crate::item::Item;
 use crate::metrics::LimitKind;
+use crate::push::under_way::CallsUnderWay;
 use crate::server::tls::Certificates;
 use crate::submit_defaults::SubmitDefaults;
 
@@ -113,6 +114,8 @@ pub(crate) struct Inner {
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
     pub(super) read_share: ReadShare,
+    /// The calls to endpoints that work is pushed to.
+    pub(crate) pushes: CallsUnderWay,
     pub(super) queue_depths: QueueDepths,
     /// The plans whose next stages are likely to be asked for.
     pub(crate) plans_at_hand: PlansAtHand,
@@ -159,6 +162,7 @@ impl AppState {
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
             read_share: ReadShare::default(),
+            pushes: CallsUnderWay::default(),
             queue_depths: QueueDepths::default(),
             plans_at_hand: PlansAtHand::default(),
             announcements: Announcements::default(),
@@ -313,20 +317,36 @@ impl AppState {
         })
     }
 
-    /// Waits for a read, after the `wait` that the client asked for. One without such a wait takes a place of its tenant's share.
+    /// Waits for a read, in a place of its tenant's share.
     pub(super) async fn read<T>(
         &self,
         wait: Duration,
         reading: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, ApiError> {
         let in_turn = async {
-            let _place = if wait.is_zero() { self.inner.read_share.place().await } else { None };
+            let _place = self.inner.read_share.place().await;
             reading.await
         };
-        match tokio::time::timeout(self.inner.timeouts.answer + wait, in_turn).await {
+        self.within(wait, in_turn).await
+    }
+
+    /// Waits for what reads now and then, for the `wait` that the client asked for and the time of an answer. It holds no place
+    /// while it waits: each of its looks takes one, by [`AppState::look`].
+    pub(super) async fn within<T>(
+        &self,
+        wait: Duration,
+        reading: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, ApiError> {
+        match tokio::time::timeout(self.inner.timeouts.answer + wait, reading).await {
             Ok(read) => read.map_err(ApiError::from),
             Err(_) => Err(ApiError::new(Code::Unavailable, "the store did not answer in time")),
         }
+    }
+
+    /// One look at the store between waits, in a place of the tenant's share.
+    pub(super) async fn look<T>(&self, tenant: &Name, reading: impl Future<Output = T>) -> T {
+        let _place = self.inner.read_share.place_of(tenant).await;
+        reading.await
     }
 }
 

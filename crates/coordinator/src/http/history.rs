@@ -52,7 +52,7 @@ pub(super) async fn history(
         return Ok(Sse::new(follow(app, key, after)).keep_alive(keep_alive).into_response());
     }
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
-    let entries = app.read(wait, news(&app, &key, after, limit, wait)).await?;
+    let entries = app.within(wait, news(&app, &key, after, limit, wait)).await?;
     let next_after = entries.last().map_or(u64::from(after), |entry| entry.n);
     Ok(Json(History { entries, next_after }).into_response())
 }
@@ -79,11 +79,12 @@ async fn news(
     limit: usize,
     wait: Duration,
 ) -> Result<Vec<HistoryEntry>, Failure> {
-    let look = |_| async {
+    let reading = || async {
         let is_over = is_over(app, key).await?;
         let entries = page(app, key, after, limit).await?;
         Ok((is_over || !entries.is_empty()).then_some(entries))
     };
+    let look = |_| app.look(&key.scope.tenant, reading());
     Ok(app.coordinator.watch_until(key.id, Awaited::Change, wait, look).await?.unwrap_or_default())
 }
 
@@ -127,7 +128,7 @@ fn follow(
                 after = position(Some(entry.n));
                 return Some((Ok(sent), Some((app, key, after, ready))));
             }
-            let is_over = is_over(&app, &key).await.ok()?;
+            let is_over = app.look(&key.scope.tenant, is_over(&app, &key)).await.ok()?;
             let limit = PAGE_ITEMS_DEFAULT as usize;
             let entries = news(&app, &key, after, limit, STREAM_POLL_INTERVAL).await.ok()?;
             // A draining coordinator returns at once with nothing, every time.

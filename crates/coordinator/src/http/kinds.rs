@@ -19,7 +19,13 @@ use super::app_state::AppState;
 use super::translate::{query, time};
 use crate::admit::ReaderPrincipal;
 use crate::admit::principals::Principal as _;
-use crate::announcements::Known;
+use crate::announcements::{Known, SameBuild};
+
+/// A page ends with the kind that reaches this many bytes of queues.
+const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What a text takes in JSON beside itself.
+const QUOTES: usize = 3;
 
 pub(super) async fn kinds(
     State(app): State<AppState>,
@@ -28,8 +34,10 @@ pub(super) async fn kinds(
 ) -> Result<Json<Kinds>, ApiError> {
     let ListKinds { kind, after, limit } = query(&uri)?;
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
-    let rows = rows(&app, principal.scope(), principal.queues(), kind.as_deref());
-    let (kinds, next_after) = page(rows, after.as_deref(), limit);
+    let (scope, queues) = (principal.scope(), principal.queues());
+    let builds = app.inner.announcements.list(scope, queues, app.coordinator.now());
+    let wanted = wanted(&builds, kind.as_deref(), after.as_deref(), limit);
+    let (kinds, next_after) = page(&builds, wanted, kind.is_some(), limit);
     let coordinators = app.coordinator.allowances().coordinators();
     Ok(Json(Kinds { kinds, next_after, coordinators, server_time: app.server_time() }))
 }
@@ -59,34 +67,70 @@ pub(super) fn kinds_at(app: &AppState, scope: &Scope, queue: &Name) -> BTreeSet<
     names.map(|announced| announced.kind.clone()).collect()
 }
 
-/// What makes two announced kinds the same.
-type RowKey =
-    (String, Option<String>, Option<String>, Option<Builds>, Option<String>, Option<String>);
+/// What makes two announcements of a kind the same.
+type RowKey = (Option<String>, Option<String>, Option<Builds>, Option<String>, Option<String>);
 
-/// All rows in order. Schemas belong to the answer only if one kind is asked for: they are large.
-fn rows(
-    app: &AppState,
-    scope: &Scope,
-    queues: Option<&[Name]>,
+/// The kinds that a page may show, and one more: each has a row at least.
+fn wanted<'b>(
+    builds: &'b [SameBuild],
     only: Option<&str>,
-) -> Vec<KindView> {
-    let mut rows: BTreeMap<RowKey, (KindView, BTreeSet<Name>, Time)> = BTreeMap::new();
-    for build in app.inner.announcements.list(scope, queues, app.coordinator.now()) {
+    after: Option<&str>,
+    limit: usize,
+) -> BTreeSet<&'b str> {
+    let announced = builds.iter().flat_map(|build| &build.announcement().kinds);
+    let names = announced.map(|announced| announced.kind.as_str());
+    let mut wanted = BTreeSet::new();
+    for name in names.filter(|name| only.is_none_or(|only| *name == only)) {
+        if after.is_none_or(|after| name > after) {
+            wanted.insert(name);
+        }
+        if wanted.len() > limit.saturating_add(1) {
+            wanted.pop_last();
+        }
+    }
+    wanted
+}
+
+/// The rows of these kinds, up to so many rows or bytes. Those of one kind stay together, so a page may have more by those of
+/// its last kind. A kind's rows are made only when its turn comes: each of a thousand kinds may be served at thousands of queues.
+fn page(
+    builds: &[SameBuild],
+    wanted: BTreeSet<&str>,
+    with_schemas: bool,
+    limit: usize,
+) -> (Vec<KindView>, Option<String>) {
+    let mut page: Vec<KindView> = Vec::new();
+    let mut bytes = 0;
+    for kind in wanted {
+        if page.len() >= limit || bytes >= PAGE_BYTES_MAX {
+            let next = page.last().map(|last| last.kind.clone());
+            return (page, next);
+        }
+        let rows = rows(builds, kind, with_schemas);
+        let queues = rows.iter().flat_map(|row| &row.queues);
+        bytes += queues.map(|queue| queue.len() + QUOTES).sum::<usize>();
+        page.extend(rows);
+    }
+    (page, None)
+}
+
+/// The rows of one kind, in order. Schemas belong to the answer only if one kind is asked for: they are large.
+fn rows(builds: &[SameBuild], kind: &str, with_schemas: bool) -> Vec<KindView> {
+    let mut rows: BTreeMap<RowKey, (KindView, BTreeSet<&Name>, Time)> = BTreeMap::new();
+    for build in builds {
         let announcement = build.announcement();
-        let wanted = |it: &&AnnouncedKind| only.is_none_or(|only| it.kind == only);
-        for announced in announcement.kinds.iter().filter(wanted) {
+        for announced in announcement.kinds.iter().filter(|it| it.kind == kind) {
             let AnnouncedKind { kind, version, builds, input_schema, output_schema } = announced;
             let text = |schema: &Option<wire::Json>| schema.as_ref().map(|it| it.text().to_owned());
             let build_id = announcement.build_id.clone();
             let key = (
-                kind.clone(),
                 version.clone(),
                 build_id.clone(),
                 *builds,
                 text(input_schema),
                 text(output_schema),
             );
-            let shown = |schema: &Option<wire::Json>| schema.clone().filter(|_| only.is_some());
+            let shown = |schema: &Option<wire::Json>| schema.clone().filter(|_| with_schemas);
             let seen_at = build.last_seen_at;
             let (view, polled, last_seen_at) = rows.entry(key).or_insert_with(|| {
                 let view = KindView {
@@ -103,28 +147,65 @@ fn rows(
                 (view, BTreeSet::new(), seen_at)
             });
             view.workers += build.workers;
-            polled.extend(build.queues.iter().cloned());
+            polled.extend(build.queues.iter());
             *last_seen_at = (*last_seen_at).max(seen_at);
         }
     }
-    let finished = |(view, polled, seen_at): (KindView, BTreeSet<Name>, Time)| KindView {
-        queues: polled.iter().map(Name::to_string).collect(),
+    let finished = |(view, polled, seen_at): (KindView, BTreeSet<&Name>, Time)| KindView {
+        queues: polled.iter().map(ToString::to_string).collect(),
         last_seen_at: time(seen_at),
         ..view
     };
     rows.into_values().map(finished).collect()
 }
 
-/// The rows after a kind. The rows of one kind stay together, so a page may have more than `limit`.
-fn page(rows: Vec<KindView>, after: Option<&str>, limit: usize) -> (Vec<KindView>, Option<String>) {
-    let mut page: Vec<KindView> = Vec::new();
-    for row in rows.into_iter().filter(|row| after.is_none_or(|after| row.kind.as_str() > after)) {
-        let last = page.last().map(|last| &last.kind);
-        if page.len() >= limit && last != Some(&row.kind) {
-            let next = last.cloned();
-            return (page, next);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::announcements::Announcements;
+
+    /// What workers announced: each its kinds, at so many queues with long names.
+    fn announced(workers: &[(&[&str], usize)]) -> Vec<SameBuild> {
+        let (all, scope) = (Announcements::default(), Scope::default());
+        for (n, (kinds, queues)) in workers.iter().enumerate() {
+            let kind = |kind: &&str| AnnouncedKind { kind: (*kind).into(), ..Default::default() };
+            let kinds = kinds.iter().map(kind).collect();
+            let build_id = Some(format!("build-{n}"));
+            let said = wire::requests::Announcement { id: n.to_string(), build_id, kinds };
+            let queues = (0..*queues).map(|queue| Name::from(format!("{queue:0>100}"))).collect();
+            all.announce(&scope, &Name::from(format!("w{n}")), queues, said, Time::default());
         }
-        page.push(row);
+        all.list(&scope, None, Time::default())
     }
-    (page, None)
+
+    fn page_of(
+        builds: &[SameBuild],
+        after: Option<&str>,
+        limit: usize,
+    ) -> (Vec<String>, Option<String>) {
+        let (page, next) = page(builds, wanted(builds, None, after, limit), false, limit);
+        (page.into_iter().map(|row| row.kind).collect(), next)
+    }
+
+    #[test]
+    fn a_page_ends_with_its_rows_and_keeps_those_of_one_kind_together() {
+        let builds = announced(&[(&["a", "b", "c"], 1), (&["b"], 1)]);
+        assert_eq!(
+            page_of(&builds, None, 2),
+            (vec!["a".into(), "b".into(), "b".into()], Some("b".into()))
+        );
+        assert_eq!(page_of(&builds, Some("b"), 2), (vec!["c".into()], None));
+        assert_eq!(page_of(&builds, None, 4).0.len(), 4);
+    }
+
+    #[test]
+    fn a_page_ends_with_its_bytes() {
+        let kinds: Vec<String> = (0..16).map(|n| format!("k{n:02}")).collect();
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        let builds = announced(&[(&kinds, 10_000)]);
+        let (first, next) = page_of(&builds, None, 1_000);
+        assert!(first.len() < kinds.len() && next.as_ref() == first.last(), "{first:?} {next:?}");
+        let (rest, _) = page_of(&builds, next.as_deref(), 1_000);
+        assert_eq!(rest.first().map(String::as_str), Some(kinds[first.len()]));
+    }
 }

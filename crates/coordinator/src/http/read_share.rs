@@ -31,8 +31,12 @@ impl ReadShare {
     /// Waits for a place of the tenant of this request. Reads without one (of probes, of the server itself) need none.
     pub(super) async fn place(&self) -> Option<OwnedSemaphorePermit> {
         let tenant = TENANT.try_with(Name::clone).ok()?;
-        let places = self.places_of(&tenant);
-        Some(places.acquire_owned().await.expect("it is never closed"))
+        Some(self.place_of(&tenant).await)
+    }
+
+    /// Waits for a place of a tenant, where the task that reads is not the one that answers: a stream goes on after it.
+    pub(super) async fn place_of(&self, tenant: &Name) -> OwnedSemaphorePermit {
+        self.places_of(tenant).acquire_owned().await.expect("it is never closed")
     }
 
     fn places_of(&self, tenant: &Name) -> Arc<Semaphore> {

@@ -18,6 +18,7 @@ use verdict::{Name, Rate, RateUsage, Scope, Span, Time};
 
 use super::call::{Call, Handed};
 use super::claim;
+use super::under_way::Place;
 use crate::http::AppState;
 use crate::item::{Granted, Poll, RequestError};
 use crate::outbox::administer::{EndpointChange, change};
@@ -184,6 +185,7 @@ impl Lane {
         let calls = self.calls.len();
         let held = held.max(calls as u64);
         let room = push::room(stored.endpoint.concurrency, held, calls, self.failures);
+        let room = room.min(self.app.inner.pushes.room(&scope.tenant));
         Ok(self.within_rate(stored, room))
     }
 
@@ -215,17 +217,29 @@ impl Lane {
         }
     }
 
-    /// Begins a call for each grant. If the endpoint has changed while the poll waited, the grants go back.
+    /// Begins a call for each grant. The grants go back if the endpoint has changed while the poll waited, and those for which
+    /// there is no room any more.
     fn hand_over(&mut self, granted: Vec<Granted>) {
-        let Some(stored) = self.endpoint() else {
-            let grants = granted.iter().map(|it| (it.key(), it.lease())).collect();
-            self.app.coordinator.release(grants);
-            return;
-        };
+        let stored = self.endpoint();
+        let mut back = Vec::new();
         for granted in granted {
-            let call = Call { app: self.app.clone(), endpoint: stored.clone(), granted };
-            self.calls.spawn(call.hand_over());
+            let begun = stored.clone().zip(self.app.inner.pushes.begin(&self.place.0.tenant));
+            match begun {
+                Some((endpoint, place)) => self.call(endpoint, granted, place),
+                None => back.push((granted.key(), granted.lease())),
+            }
         }
+        if !back.is_empty() {
+            self.app.coordinator.release(back);
+        }
+    }
+
+    fn call(&mut self, endpoint: Arc<StoredEndpoint>, granted: Granted, place: Place) {
+        let call = Call { app: self.app.clone(), endpoint, granted };
+        self.calls.spawn(async move {
+            let _place = place;
+            call.hand_over().await
+        });
     }
 
     /// Notes what came of a call. Returns whether the endpoint took it.

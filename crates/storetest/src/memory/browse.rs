@@ -26,6 +26,7 @@ use verdict::{
     Amounts, Category, ClosedAttempt, Json, Lease, Name, Object, Scope, Subject, Task, TaskId, Time,
 };
 
+use super::held_reads::HeldReads;
 use super::tables::{Shared, Tables};
 use super::{flows, lock};
 
@@ -33,9 +34,14 @@ use super::{flows, lock};
 pub struct MemoryBrowse {
     pub(super) shared: Arc<Mutex<Shared>>,
     pub(super) reading: MonotonicClock,
+    held: Arc<HeldReads>,
 }
 
 impl MemoryBrowse {
+    pub(super) fn new(shared: Arc<Mutex<Shared>>, reading: MonotonicClock) -> Self {
+        Self { shared, reading, held: Arc::default() }
+    }
+
     fn read<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
         read(&lock(&self.shared).tables)
     }
@@ -89,6 +95,21 @@ impl MemoryBrowse {
     pub fn rows_read(&self) -> u64 {
         lock(&self.shared).rows_read
     }
+
+    /// Holds up reads of a task's rows from now on, or lets them go.
+    pub fn hold_rows(&self, is_held: bool) {
+        self.held.hold(is_held);
+    }
+
+    /// Returns when so many reads are held up.
+    pub async fn until_held(&self, reads: usize) {
+        self.held.until_inside(reads).await;
+    }
+
+    /// How many reads are held up now.
+    pub fn held_now(&self) -> usize {
+        self.held.inside()
+    }
 }
 
 impl Browse for MemoryBrowse {
@@ -106,6 +127,7 @@ impl Browse for MemoryBrowse {
         after: RowsAfter<'_>,
         limit: usize,
     ) -> Result<TaskRows, Failure> {
+        self.held.pass().await;
         match after {
             RowsAfter::Entry(n) => Ok(self.history(key, n, limit).into()),
             RowsAfter::Attempt(n) => Ok(self.attempts(key, n, limit).into()),

@@ -84,7 +84,7 @@ fn what_has_ended_never_changes() {
             let (mut world, caller) = world_in(condition);
             world.wait(secs(1_000_000));
             let request = request_named(request, &mut World::empty(), &caller);
-            // S2-41, S2-111: no request leads out of a terminal state.
+            // Proves: S2-111: no request leads out of a terminal state. S2-41.
             world.ask_in_vain(request);
         }
     }

@@ -295,8 +295,8 @@ fn only_heartbeats(world: &mut World, caller: &Caller, until: verdict::Time) {
 }
 
 #[test]
-fn nobody_asked_for_a_clock_and_yet_no_attempt_only_sends_heartbeats_for_ever() {
-    // S2-100, S2-101: a worker that lives and says nothing else loses the task after a day, which is due again at once.
+fn no_attempt_only_sends_heartbeats_for_ever() {
+    // Proves: S2-100, S2-101: a worker that lives and says nothing else loses the task after a day, which is due again at once.
     let (mut world, caller) = plain();
     let due = START.plus(verdict::progress_clock::AFTER_DEFAULT);
     only_heartbeats(&mut world, &caller, due);

@@ -41,6 +41,7 @@ class Attempt:
         "begun_at",
         "envelope",
         "forced_at",
+        "has_entered",
         "is_begun",
         "is_ended",
         "is_next_stage",
@@ -50,6 +51,7 @@ class Attempt:
         "lease",
         "lines_sent",
         "needs_start",
+        "number",
         "on_stop",
         "start_sent",
         "start_tries",
@@ -63,13 +65,15 @@ class Attempt:
     def __init__(self, envelope: Any, lease: Lease, task: Task[..., Any] | None, is_next_stage: bool = False) -> None:
         self.envelope: Any = envelope
         self.task_id: str = envelope["taskId"]
+        #: From 1.
+        self.number: int = envelope["attempt"]
         self.lease: Lease = lease
         #: The number of the last line that is on its way with a heartbeat.
         self.lines_sent: int = 0
         self.task: Task[..., Any] | None = task
         self.is_next_stage: bool = is_next_stage
         #: A later attempt may follow a crash: its code begins after the coordinator knows that it does.
-        self.needs_start: bool = envelope["attempt"] > 1 and not is_next_stage
+        self.needs_start: bool = self.number > 1 and not is_next_stage
         self.start_sent: bool = False
         #: A start is on its way. No other call overtakes it.
         self.is_starting: bool = False
@@ -77,6 +81,8 @@ class Attempt:
         self.is_start_implied: bool = False
         self.start_tries: int = 0
         self.is_begun: bool = False
+        #: The code runs. Between `is_begun` and this it waits for its thread, or for the loop.
+        self.has_entered: bool = False
         self.is_ended: bool = False
         self.is_stuck: bool = False
         self.was_told: bool = False
@@ -84,26 +90,23 @@ class Attempt:
         self.batch: Batch | None = None
         #: When code that was told to stop has had its time.
         self.forced_at: float | None = None
-        limit = (envelope.get("resources") or {}).get("timeoutMs")
+        resources = envelope.get("resources")
+        limit = resources.get("timeoutMs") if resources else None
         self.timeout_at: float | None = None if limit is None else limit / 1000
         #: Called on the loop of the user's code when it must stop.
-        self.on_stop: Callable[[], None] | None = None
-        self.trace: str | None = child_trace(envelope.get("traceparent"))
+        self.on_stop: Callable[[], object] | None = None
+        caller = envelope.get("traceparent")
+        self.trace: str | None = None if caller is None else child_trace(caller)
 
     @property
     def kind(self) -> str:
         """The name of the task on the wire."""
         return str(self.envelope["kind"])
 
-    @property
-    def number(self) -> int:
-        """The number of the attempt."""
-        return int(self.envelope["attempt"])
 
-
-def child_trace(traceparent: str | None) -> str | None:
+def child_trace(traceparent: str) -> str | None:
     """The `traceparent` of a span below the caller's."""
-    parts = (traceparent or "").split("-")
+    parts = traceparent.split("-")
     if len(parts) != 4 or len(parts[1]) != 32:
         return None
     return f"{parts[0]}-{parts[1]}-{random.getrandbits(64) | 1:016x}-{parts[3]}"
@@ -132,11 +135,10 @@ class Report:
 def succeeded(attempt: Attempt, worker_id: str, value: Any, codec: Codec | None, takes_next: bool) -> Report:
     """The report of a result. One that cannot be sent is a failure for good."""
     try:
-        output = _quoted(sealed(codec, _json.payload(value)))
+        text = _json.payload_text(value) if codec is None else _quoted(sealed(codec, _json.payload(value)))
     except _json.Unwritable as problem:
         return failed(attempt, worker_id, of_exception(problem))
-    report = Report(attempt, "SUCCEEDED", "")
-    return _written(report, worker_id, f',"output":{output}', takes_next)
+    return _written(Report(attempt, "SUCCEEDED", ""), worker_id, f',"output":{text}', takes_next)
 
 
 def raised(attempt: Attempt, worker_id: str, error: BaseException, takes_next: bool = False) -> Report:
@@ -236,7 +238,7 @@ def _written(report: Report, worker_id: str, members: str, takes_next: bool = Fa
         f'{{"taskId":"{attempt.task_id}","taskToken":"{lease.token}","attempt":{attempt.number},'
         f'"workerId":{worker_id},"outcome":"{report.outcome}"{members}'
     )
-    log, _ = lease.log.member(BUFFER_BYTES_MAX)
+    log = lease.log.member(BUFFER_BYTES_MAX)[0] if lease.log.has_more() else ""
     report.text = f"{text}{log}}}"
     if log:
         report.bare = f"{text}}}"

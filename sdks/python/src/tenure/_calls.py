@@ -12,7 +12,6 @@ import json
 import os
 import random
 import ssl
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -162,12 +161,20 @@ def post(
     return Call("POST", path, body_bytes(body), idempotency_key, token, timeout=ANSWER_SECONDS + wait_ms / 1000)
 
 
-def body_bytes(body: Any) -> bytes:
-    """A request body. Payloads inside were checked when they were encoded."""
+def body_text(body: Any) -> str:
+    """A request body, or a part of one. Payloads inside were checked when they were encoded."""
     try:
-        return _json.dumps(body).encode()
+        text = _json.dumps(body)
+        if not text.isascii():
+            text.encode()
     except (TypeError, ValueError) as error:
         raise Setup(f"the request has no JSON form: {error}") from None
+    return text
+
+
+def body_bytes(body: Any) -> bytes:
+    """The bytes of a request body."""
+    return body_text(body).encode()
 
 
 def segment(name: str) -> str:
@@ -187,7 +194,7 @@ def check_key(key: str) -> None:
 
 def new_key() -> str:
     """A key for a submission that has none, so that it can be repeated."""
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def _text(value: Any) -> str:

@@ -45,6 +45,30 @@ class _Ended(Exception):
         self.report = report
 
 
+class _Wake:
+    """An `asyncio.Event` for one that waits: a run waits twice for each step, so this is kept small."""
+
+    __slots__ = ("_loop", "_waiter", "is_set")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_set: bool = False
+
+    def set(self) -> None:
+        """Lets the one that waits go on."""
+        self.is_set = True
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Waits until it is set."""
+        if not self.is_set:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+
+
 class Driver:
     """One attempt of a durable function, on the loop of the user's code."""
 
@@ -64,7 +88,7 @@ class Driver:
         self._emit = emit
         self._mailbox = mailbox
         self._loop = asyncio.get_running_loop()
-        self._wake = asyncio.Event()
+        self._wake = _Wake(self._loop)
         self._steps: dict[str, asyncio.Task[Any]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._cancel_timer: asyncio.TimerHandle | None = None
@@ -113,7 +137,7 @@ class Driver:
     async def _carry_out(self, run: Run) -> Report | None:
         while True:
             self._check_given_up()
-            self._wake.clear()
+            self._wake.is_set = False
             self._take_answer(run)
             try:
                 command = run.poll()

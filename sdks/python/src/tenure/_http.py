@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _calls
 from ._calls import Address, Addresses, Answer, Call, NoAnswer, Settings, Tries
@@ -237,6 +237,16 @@ class AsyncTransport:
         return answer
 
 
+class _Waiting(NamedTuple):
+    """A submission that waits for a call."""
+
+    run: dict[str, Any]
+    key: str
+    #: What of it stands in a call with others.
+    text: str
+    answer: asyncio.Future[Any]
+
+
 class Submissions:
     """Submissions of one client: while a call is under way, those that come wait and share the next one.
 
@@ -245,14 +255,15 @@ class Submissions:
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
-        self._waiting: deque[tuple[dict[str, Any], str, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._is_busy = False
 
     async def submit(self, run: dict[str, Any], key: str) -> Any:
         """Submits one run, alone or with others."""
         if self._is_busy:
             answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            self._waiting.append((run, key, answer))
+            text = _calls.body_text({**run, "idempotencyKey": key})
+            self._waiting.append(_Waiting(run, key, text, answer))
             return await answer
         self._is_busy = True
         try:
@@ -270,38 +281,39 @@ class Submissions:
         task = asyncio.ensure_future(self._together(self._batch()))
         task.add_done_callback(lambda _: self._next())
 
-    def _batch(self) -> list[tuple[dict[str, Any], str, asyncio.Future[Any]]]:
-        batch: list[tuple[dict[str, Any], str, asyncio.Future[Any]]] = []
+    def _batch(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
         size = 0
         while self._waiting and len(batch) < SUBMISSIONS_MAX and size < SUBMISSION_BYTES_MAX:
             batch.append(self._waiting.popleft())
-            size += len(_calls.body_bytes(batch[-1][0]))
+            size += len(batch[-1].text)
         return batch
 
-    async def _together(self, batch: list[tuple[dict[str, Any], str, asyncio.Future[Any]]]) -> None:
+    async def _together(self, batch: list[_Waiting]) -> None:
         try:
             if len(batch) == 1:
-                results = [await self._alone(batch[0][0], batch[0][1])]
+                results = [await self._alone(batch[0].run, batch[0].key)]
             else:
-                runs = [{**run, "idempotencyKey": key} for run, key, _ in batch]
-                results = (await self._transport.call(_calls.post("/v1/runs", {"runs": runs})))["results"]
+                runs = ",".join(each.text for each in batch)
+                call = Call("POST", "/v1/runs", f'{{"runs":[{runs}]}}'.encode())
+                results = (await self._transport.call(call))["results"]
         except Refused as error:
             if len(batch) > 1 and not error.retryable:
                 return await self._one_by_one(batch)  # one of them spoils the call for all
             results = [error] * len(batch)
         except BaseException as error:
             results = [error] * len(batch)
-        for (_, _, answer), result in zip(batch, results, strict=True):
-            _settle(answer, result)
+        for each, result in zip(batch, results, strict=True):
+            _settle(each.answer, result)
         return None
 
-    async def _one_by_one(self, batch: list[tuple[dict[str, Any], str, asyncio.Future[Any]]]) -> None:
-        for run, key, answer in batch:
+    async def _one_by_one(self, batch: list[_Waiting]) -> None:
+        for each in batch:
             try:
-                result = await self._alone(run, key)
+                result = await self._alone(each.run, each.key)
             except BaseException as error:
                 result = error
-            _settle(answer, result)
+            _settle(each.answer, result)
 
 
 def _settle(answer: asyncio.Future[Any], result: Any) -> None:

@@ -40,6 +40,8 @@ _LOGGER = logging.getLogger("tenure")
 TICK_SECONDS = 0.1
 #: A tick that comes this much later was kept from running.
 PAUSE_SECONDS = 0.5
+#: What code says within this time after something else is read together with it.
+INBOX_SECONDS = 0.001
 #: Free slots wait this long for others, so that one poll asks for all of them.
 GATHER_SECONDS = 0.001
 #: After this time without a free slot, a poll listens for signals alone.
@@ -116,7 +118,7 @@ class Io(threading.Thread):
         self._active = 0
         self._held: dict[str, Attempt] = {}
         self.loop = asyncio.new_event_loop()
-        self._inbox = Mailbox(self.loop)
+        self._inbox = Mailbox(self.loop, INBOX_SECONDS)
         self._starts = Starts(self)
         self.last_error: BaseException | None = None
         self.is_draining = False
@@ -141,6 +143,14 @@ class Io(threading.Thread):
     def ended(self, attempt: Attempt, report: Report | None) -> None:
         """The code of an attempt has ended, with this report or without one."""
         self.post(self.end, attempt, report)
+
+    def ended_later(self, attempt: Attempt, report: Report | None) -> None:
+        """The same, if `flush` follows soon."""
+        self._inbox.put_later(self.end, attempt, report)
+
+    def flush(self) -> None:
+        """Lets the I/O thread know of what has ended."""
+        self._inbox.flush()
 
     def drain(self, deadline: float | None) -> None:
         """Ends: no more polls; code has until `deadline`, then it is told."""
@@ -332,7 +342,7 @@ class Io(threading.Thread):
         batch = Batch(min(len(leases), asked), len(leases) >= asked, now)
         begun: list[Attempt] = []
         for place, envelope in enumerate(leases):
-            attempt = self._hold(envelope, sent)
+            attempt = self._hold(envelope, sent, now)
             if place >= asked or self.is_draining:
                 self.end(attempt, _attempt.released(attempt, self.worker_json))
                 continue
@@ -342,9 +352,8 @@ class Io(threading.Thread):
         if begun:
             self._host.begin(begun)
 
-    def _hold(self, envelope: Any, sent: float, is_next_stage: bool = False) -> Attempt:
-        lease = Lease(self.clock, envelope, sent)
-        lease.log.is_on = self._takes_logs
+    def _hold(self, envelope: Any, sent: float, now: float, is_next_stage: bool = False) -> Attempt:
+        lease = Lease(self.clock, envelope, sent, now, self._takes_logs)
         attempt = Attempt(envelope, lease, self._host.tasks.get(envelope["kind"]), is_next_stage)
         self._held[envelope["leaseId"]] = attempt
         self._active += 1
@@ -371,7 +380,7 @@ class Io(threading.Thread):
         if attempt.timeout_at is not None:
             attempt.timeout_at += now
         if not attempt.start_sent and not attempt.is_next_stage:
-            self._starts.send(attempt, now + _starts.START_AFTER_SECONDS)
+            self._starts.send(attempt, now, _starts.START_AFTER_SECONDS)
 
     def begin_if_ready(self, attempt: Attempt) -> None:
         """After an answer that was waited for."""
@@ -514,6 +523,7 @@ class Io(threading.Thread):
             self._stop(attempt, "CancelRequested")
 
     def _tick(self) -> None:
+        self._inbox.read()  # what waits for a flush that code keeps from happening
         now = self.clock.now()
         late = now - self._next_tick
         self._next_tick = now + TICK_SECONDS
@@ -605,8 +615,9 @@ class Io(threading.Thread):
             self.free(attempt)
         if following is None or following["leaseId"] in self._held:
             return
-        stage = self._hold(following, sent, is_next_stage=True)
-        if self._may_begin(stage, self.clock.now()):
+        now = self.clock.now()
+        stage = self._hold(following, sent, now, is_next_stage=True)
+        if self._may_begin(stage, now):
             self._host.begin([stage])
 
     def free(self, attempt: Attempt) -> None:

@@ -142,10 +142,30 @@ def _finite(value: object, path: str) -> float:
 
 def dumps(value: Json) -> str:
     """The text of a plain JSON value."""
+    kind = type(value)
+    if kind is int:
+        return repr(value)
+    if kind is str:
+        return _quoted(value)
     return _ENCODER(value)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False).encode
+def _encoder() -> Callable[[Json], str]:
+    """What `JSONEncoder.encode` does, without making the encoder of the standard library anew for every value."""
+    plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
+    try:
+        parts = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+            None, plain.default, _quoted, None, ":", ",", False, False, False
+        )
+        if "".join(parts({"a": [1, "b"]}, 0)) == '{"a":[1,"b"]}':
+            return lambda value: "".join(parts(value, 0))
+    except (AttributeError, TypeError):  # another interpreter, or a newer one
+        pass
+    return plain.encode
+
+
+_quoted: Callable[[str], str] = json.encoder.encode_basestring
+_ENCODER = _encoder()
 
 
 def payload(value: object) -> Json:
@@ -153,14 +173,28 @@ def payload(value: object) -> Json:
     encoded = encode(value)
     if encoded is None or encoded is True or encoded is False or type(encoded) is int:
         return encoded
-    try:
-        size = len(dumps(encoded).encode())
-    except UnicodeEncodeError as error:
-        raise Unwritable("", f"half of a surrogate pair is no text ({error.reason})") from None
+    _check_size(dumps(encoded))
+    return encoded
+
+
+def payload_text(value: object) -> str:
+    """The text of what travels as a payload, within its limits."""
+    text = dumps(encode(value))
+    _check_size(text)
+    return text
+
+
+def _check_size(text: str) -> None:
+    if text.isascii():
+        size = len(text)
+    else:
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError as error:
+            raise Unwritable("", f"half of a surrogate pair is no text ({error.reason})") from None
     if size > PAYLOAD_BYTES_MAX:
         problem = f"it has {size} bytes, the limit is {PAYLOAD_BYTES_MAX}: store it elsewhere and pass a reference"
         raise Unwritable("", problem, is_too_large=True)
-    return encoded
 
 
 def copied(value: Json) -> Json:
@@ -190,9 +224,6 @@ def canonical(value: Json) -> bytes:
 def digest(value: Json) -> str:
     """SHA-256 of the canonical form, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical(value)).hexdigest()
-
-
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _canonical(value: Json, parts: list[str]) -> None:

@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -41,13 +42,14 @@ class Clock:
     def __init__(self) -> None:
         self._boot: Callable[[], float] = time.monotonic
         if hasattr(time, "CLOCK_BOOTTIME"):
-            self._boot = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+            self._boot = functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
         self._first = time.monotonic()
         self._first_boot = self._boot()
 
     def now(self) -> float:
         """Seconds since this clock was made."""
-        return max(time.monotonic() - self._first, self._boot() - self._first_boot)
+        ran, elapsed = time.monotonic() - self._first, self._boot() - self._first_boot
+        return ran if ran > elapsed else elapsed
 
 
 class Lease:
@@ -79,13 +81,17 @@ class Lease:
         "valid_until",
     )
 
-    def __init__(self, clock: Clock, envelope: Any, sent: float) -> None:
-        now = clock.now()
+    def __init__(
+        self, clock: Clock, envelope: Any, sent: float, now: float | None = None, takes_logs: bool = True
+    ) -> None:
+        if now is None:
+            now = clock.now()
         self.clock: Clock = clock
         self.token: str = envelope["taskToken"]
         self.ttl: float = envelope["heartbeatTimeoutMs"] / 1000
         self.interval: float = envelope["heartbeatIntervalMs"] / 1000
-        self.left: Left | None = Left.from_json(envelope.get("budgetLeft"))
+        budget = envelope.get("budgetLeft")
+        self.left: Left | None = None if budget is None else Left.from_json(budget)
         self.stop_reason: StopReason | None = None
         self.cancel_reason: str | None = None
         self.lost_because: str | None = None
@@ -94,7 +100,7 @@ class Lease:
         #: Whether there is progress, spend or a line that no heartbeat has brought.
         self.news: bool = False
         #: What the code logs, until the coordinator has it.
-        self.log: LogBuffer = LogBuffer()
+        self.log: LogBuffer = LogBuffer(takes_logs)
         self.sent_beat: float = now
         self._answered = sent
         self._repeat = FIRST_REPEAT_SECONDS

@@ -27,27 +27,33 @@ TEXT_BYTES_MAX = 4 * 1024
 LINE_BYTES = 32
 
 
+#: One for all buffers: it is held for a moment, and a lock for each would cost every attempt, whether it logs or not.
+_LOCK = threading.Lock()
+
+
 class LogBuffer:
     """Lines of one attempt. Any thread adds; the I/O thread sends."""
 
-    __slots__ = ("_bytes", "_lines", "_lock", "_next", "is_on")
+    __slots__ = ("_bytes", "_lines", "_next", "is_on")
 
-    def __init__(self) -> None:
-        self._lines: deque[tuple[int, int, dict[str, Any]]] = deque()
+    def __init__(self, is_on: bool = True) -> None:
+        #: None until there was a line: most attempts log none.
+        self._lines: deque[tuple[int, int, dict[str, Any]]] | None = None
         self._bytes = 0
         self._next = 1
-        self._lock = threading.Lock()
         #: Whether the coordinator takes lines.
-        self.is_on: bool = True
+        self.is_on: bool = is_on
 
     def add(self, level: str, text: str) -> None:
         """Adds a line. The oldest gives way where there is no room."""
         encoded = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
         kept = encoded.decode("utf-8", "ignore").replace("\0", "\ufffd")
         size = len(encoded) + LINE_BYTES
-        with self._lock:
+        with _LOCK:
             if not self.is_on:
                 return
+            if self._lines is None:
+                self._lines = deque()
             line = {"n": self._next, "at": write_time(datetime.now(UTC)), "level": level, "text": kept}
             self._lines.append((self._next, size, line))
             self._next += 1
@@ -60,7 +66,7 @@ class LogBuffer:
         if not self._lines:
             return "", 0
         chosen: list[dict[str, Any]] = []
-        with self._lock:
+        with _LOCK:
             if not self.is_on:
                 return "", 0
             room, last = bytes_max, 0
@@ -76,7 +82,7 @@ class LogBuffer:
         """The coordinator has the lines up to this one."""
         if last == 0:
             return
-        with self._lock:
+        with _LOCK:
             while self._lines and self._lines[0][0] <= last:
                 self._bytes -= self._lines.popleft()[1]
 
@@ -86,9 +92,9 @@ class LogBuffer:
 
     def turn_off(self) -> None:
         """The coordinator does not know of lines."""
-        with self._lock:
+        with _LOCK:
             self.is_on = False
-            self._lines.clear()
+            self._lines = None
             self._bytes = 0
 
 

@@ -412,6 +412,52 @@ class AsyncDeployments(AsyncResource):
         answer: _wire.PauseStateView = await self._post(path, {"id": pause_state})
         return answer
 
+    async def take_turns(
+        self,
+        name: str,
+        role: str,
+        *,
+        worker_id: str,
+        max: int = 1,
+        wait: Span | None = None,
+        known: Sequence[str] | None = None,
+    ) -> _wire.Turns:
+        """Takes turns of a role that a process outside decides, waiting at most `wait` for one.
+
+        Needs a worker's key that names the role, or one that is an administrator's as well. It is tried once: turns whose
+        answer is lost come again when their leases end. `known` names versions that need not be sent again.
+        """
+        wait_ms = _ms(wait, "wait")
+        body = _said(workerId=worker_id, max=max, waitMs=wait_ms, known=None if known is None else [*known])
+        call = _calls.post(self._role(name, role, "turns"), body, wait_ms=wait_ms or 0)
+        answer: _wire.Turns = await self._transport.call_once(call)
+        return answer
+
+    async def renew_turn(self, name: str, role: str, claim: _wire.TurnClaim, *, worker_id: str) -> _wire.Turn:
+        """Keeps a turn, and reads it again."""
+        body = {"claim": claim, "workerId": worker_id}
+        answer: _wire.Turn = await self._post(self._role(name, role, "turns/renew"), body)
+        return answer
+
+    async def return_turn(
+        self, name: str, role: str, claim: _wire.TurnClaim, reason: str, *, worker_id: str
+    ) -> _wire.Proposed:
+        """Gives a turn back, to be tried again after a pause."""
+        body = {"claim": claim, "reason": reason, "workerId": worker_id}
+        answer: _wire.Proposed = await self._post(self._role(name, role, "turns/return"), body)
+        return answer
+
+    async def propose(
+        self, name: str, role: str, decision: Any, *, worker_id: str, claim: _wire.TurnClaim | None = None
+    ) -> _wire.Proposed:
+        """Decides a turn. The same decision again gets the same answer."""
+        body = {"decision": decision, "workerId": worker_id, **_said(claim=claim)}
+        answer: _wire.Proposed = await self._post(self._role(name, role, "proposals"), body)
+        return answer
+
+    def _role(self, name: str, role: str, rest: str) -> str:
+        return self._path(name, f"/roles/{_calls.segment(role)}/{rest}")
+
     def _path(self, name: str, rest: str = "") -> str:
         return f"/v1/deployments/{_calls.segment(name)}{rest}"
 
@@ -591,6 +637,15 @@ class AsyncKeys(AsyncResource):
         answer: _wire.Key = await self._post(f"/v1/keys/{_calls.segment(key_id)}/revoke", {})
         return answer
 
+    async def rotate_signing(self, *, emergency: bool = False) -> _wire.SigningRotated:
+        """Signs task tokens with a new key from now on. Older tokens stay valid until they expire, except in an emergency.
+
+        It is tried once: each call makes a key.
+        """
+        call = _calls.post("/v1/signing-keys/rotate", _said(emergency=emergency or None))
+        answer: _wire.SigningRotated = await self._transport.call_once(call)
+        return answer
+
 
 class AsyncQueues(AsyncResource):
     """Where runs wait."""
@@ -651,6 +706,15 @@ class AsyncKinds(AsyncResource):
             after = page.get("nextAfter")
             if after is None:
                 return
+
+
+class AsyncSetAside(AsyncResource):
+    """Tasks that the answering server cannot continue."""
+
+    async def get(self) -> _wire.SetAside:
+        """Which they are, and why."""
+        answer: _wire.SetAside = await self._get("/v1/set-aside")
+        return answer
 
 
 class AsyncLimits(AsyncResource):

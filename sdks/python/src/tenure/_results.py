@@ -53,8 +53,11 @@ class Results:
             self._ask(run_id)
         others.add(waiter)
         try:
-            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+            if wait_ms is None:
                 run = await waiter
+            else:
+                async with asyncio.timeout(wait_ms / 1000):
+                    run = await waiter
         except TimeoutError:
             return await self._alone(run_id, 0)
         finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 from . import _calls
@@ -23,34 +24,43 @@ class Starts:
 
     def __init__(self, io: Io) -> None:
         self._io = io
-        self._waiting: deque[tuple[float, Attempt]] = deque()
+        self._waiting: list[tuple[float, Attempt]] = []
+        #: When they are looked at next.
+        self._looks_at = math.inf
+        self._timer: asyncio.TimerHandle | None = None
 
-    def send(self, attempt: Attempt, due: float) -> None:
-        """Sends the start of an attempt at that time, if it has not ended by then."""
+    def send(self, attempt: Attempt, now: float, delay: float = 0.0) -> None:
+        """Sends the start of an attempt after that time, if it has not ended by then."""
         attempt.start_sent = True
-        now = self._io.clock.now()
-        is_first = not self._waiting
-        self._waiting.append((due, attempt))
-        if is_first or due <= now:
-            self._io.loop.call_later(max(0.0, due - now), self._send_due)
+        self._waiting.append((now + delay, attempt))
+        if now + delay < self._looks_at:
+            self._look_at(now, now + delay)
+
+    def _look_at(self, now: float, then: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at = then
+        self._timer = self._io.loop.call_later(max(0.0, then - now), self._send_due)
 
     def _send_due(self) -> None:
         now = self._io.clock.now()
         due: list[Attempt] = []
-        later: deque[tuple[float, Attempt]] = deque()
+        later: list[tuple[float, Attempt]] = []
         for when, attempt in self._waiting:
             if attempt.is_ended or attempt.is_start_implied or attempt.lease.stop_reason == "LeaseLost":
                 continue
-            if when <= now and len(due) < BATCH_ITEMS_MAX:
-                due.append(attempt)
-            else:
+            if when > now or len(due) == BATCH_ITEMS_MAX:
                 later.append((when, attempt))
+            elif attempt.is_begun and not attempt.has_entered:
+                later.append((now + START_AFTER_SECONDS, attempt))  # its code has not had its moment yet
+            else:
+                due.append(attempt)
         self._waiting = later
+        self._looks_at, self._timer = math.inf, None
         if due:
             self._io.spawn(self._send_batch(due))
         if later:
-            soonest = min(when for when, _ in later)
-            self._io.loop.call_later(max(SPACING_SECONDS, soonest - now), self._send_due)
+            self._look_at(now, max(now + SPACING_SECONDS, min(when for when, _ in later)))
 
     async def _send_batch(self, batch: list[Attempt]) -> None:
         items = ",".join(f"{{{self._io.item(attempt)}}}" for attempt in batch)
@@ -78,6 +88,6 @@ class Starts:
         attempt.start_tries += 1
         if attempt.start_tries < TRIES_MAX:
             pause = min(_calls.BACKOFF_SECONDS_FIRST * 2**attempt.start_tries, _calls.BACKOFF_SECONDS_MAX)
-            self.send(attempt, self._io.clock.now() + pause)
+            self.send(attempt, self._io.clock.now(), pause)
         elif not attempt.is_begun:
             self._io.lose(attempt, "its start was not answered")

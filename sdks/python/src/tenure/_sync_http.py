@@ -32,12 +32,19 @@ class Transport:
         while True:
             address = self._addresses.current
             try:
-                return _calls.judge(address, self._send(address, call))
-            except NoAnswer as silence:
-                pause = tries.pause_after(address, _calls.unreachable(address, silence))
+                return self.call_once(call)
             except TenureError as error:
                 pause = tries.pause_after(address, error)
             time.sleep(pause)
+
+    def call_once(self, call: Call) -> Any:
+        """One try."""
+        address = self._addresses.current
+        try:
+            answer = self._send(address, call)
+        except NoAnswer as silence:
+            raise _calls.unreachable(address, silence) from silence
+        return _calls.judge(address, answer)
 
     def submit(self, run: dict[str, Any], key: str) -> Any:
         """Submits one run."""

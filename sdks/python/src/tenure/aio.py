@@ -30,6 +30,7 @@ from ._resources_aio import (
     AsyncQueues,
     AsyncRecovery,
     AsyncSchedules,
+    AsyncSetAside,
     AsyncWorkers,
 )
 from ._tracing import carried
@@ -84,6 +85,7 @@ class AsyncClient:
         self.workers: AsyncWorkers = AsyncWorkers(self._transport)
         self.kinds: AsyncKinds = AsyncKinds(self._transport)
         self.limits: AsyncLimits = AsyncLimits(self._transport)
+        self.set_aside: AsyncSetAside = AsyncSetAside(self._transport)
         self.audit: AsyncAudit = AsyncAudit(self._transport)
         self.schedules: AsyncSchedules = AsyncSchedules(self._transport, codec)
 
@@ -281,6 +283,10 @@ class AsyncRunHandle(Generic[T_co]):
     async def steps(self) -> list[_wire.Checkpoint]:
         """Everything that a durable run has recorded."""
         return await self._pages("/steps", "steps")
+
+    async def logs(self) -> list[_wire.LoggedLine]:
+        """The lines that workers logged about the run, oldest first, as far as the coordinator keeps them."""
+        return await self._pages("/logs", "lines")
 
     async def plan(self) -> list[_wire.PlanStage]:
         """The steps of a plan, as they are now."""

@@ -28,6 +28,7 @@ from ._resources import (
     Queues,
     Recovery,
     Schedules,
+    SetAside,
     Workers,
 )
 from ._sync_http import Transport
@@ -83,6 +84,7 @@ class Client:
         self.workers: Workers = Workers(self._transport)
         self.kinds: Kinds = Kinds(self._transport)
         self.limits: Limits = Limits(self._transport)
+        self.set_aside: SetAside = SetAside(self._transport)
         self.audit: Audit = Audit(self._transport)
         self.schedules: Schedules = Schedules(self._transport, codec)
 
@@ -280,6 +282,10 @@ class RunHandle(Generic[T_co]):
     def steps(self) -> list[_wire.Checkpoint]:
         """Everything that a durable run has recorded."""
         return self._pages("/steps", "steps")
+
+    def logs(self) -> list[_wire.LoggedLine]:
+        """The lines that workers logged about the run, oldest first, as far as the coordinator keeps them."""
+        return self._pages("/logs", "lines")
 
     def plan(self) -> list[_wire.PlanStage]:
         """The steps of a plan, as they are now."""

@@ -176,8 +176,8 @@ class _Receiver:
     async def _attempted(self, envelope: Any, is_thread: bool) -> Report | None:
         link = self._linked(envelope["callbackBaseUrl"])
         task = self._tasks.get(envelope["kind"])
-        attempt = Attempt(envelope, Lease(link.clock, envelope, link.clock.now()), task)
-        attempt.lease.log.is_on = self._codec is None
+        lease = Lease(link.clock, envelope, link.clock.now(), takes_logs=self._codec is None)
+        attempt = Attempt(envelope, lease, task)
         if task is None:
             failure = Failure.config(f"this endpoint has no task for kind `{envelope['kind']}`")
             return _attempt.failed(attempt, link.worker_json, failure)

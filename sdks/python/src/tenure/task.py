@@ -52,11 +52,15 @@ class Signature:
         #: Parameters that take no keyword.
         self.positional: list[str] = [each.name for each in self.parameters if each.kind is each.POSITIONAL_ONLY]
         self._bindable = inspect.Signature(self.parameters)
+        #: Most tasks have one parameter, and it need not be looked for.
+        self._takes_one = len(self.parameters) == 1 and self.parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY
         self._readers: list[_json.Reader] | None = None
         self._result: _json.Reader | None = None
 
     def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _json.Json:
         """The input that stands for these arguments."""
+        if len(args) == 1 and not kwargs and self._takes_one:
+            return _written(args[0], self.parameters[0].name)
         try:
             bound = self._bindable.bind(*args, **kwargs)
         except TypeError as error:
@@ -262,7 +266,7 @@ class Kind(Generic[I_contra, O_co]):
         return f"<kind {self.kind} in {self.queue}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Submission:
     """A run to submit, in its form on the wire, and how to read its result."""
 
@@ -272,7 +276,7 @@ class Submission:
 
 def submission_of(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Submission:
     """The submission that the arguments of `submit`, `call`, `NewRun` and schedules stand for."""
-    if isinstance(task, Task | Kind):
+    if isinstance(task, (Task, Kind)):
         return Submission(task.submission(*args, **kwargs), task.read_result)
     if isinstance(task, Plan):
         return Submission(task.submission(), _as_it_is)

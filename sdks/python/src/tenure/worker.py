@@ -30,6 +30,7 @@ from ._driver import Driver
 from ._io import Io
 from ._mailbox import Mailbox
 from ._pool import Pool
+from ._runners import Runners
 from ._tracing import span
 from .aio import AsyncClient
 from .client import Client
@@ -44,7 +45,7 @@ _LOGGER = logging.getLogger("tenure")
 CONCURRENCY_MAX = 1000
 #: Without `concurrency`, a worker takes up to this many at once if whole batches end quickly.
 ASYNC_SLOTS_MAX = 256
-THREAD_SLOTS_MAX = 32
+THREAD_SLOTS_MAX = 128
 
 #: How long a thread may keep the interpreter lock while another one waits. The I/O thread waits often and needs little.
 SWITCH_SECONDS = 0.0005
@@ -158,6 +159,7 @@ class Worker:
             takes_logs=self._codec is None,
         )
         self._isolates = _isolate.Isolates(self._io, self._codec)
+        self._runners = Runners(self._loop, self._run_on_loop, self._io.flush)
         self._io.start_and_wait()
         self._running = self._io
         _LOGGER.info("worker %s serves %s", self.name, ", ".join(sorted(self.tasks)))
@@ -187,16 +189,20 @@ class Worker:
 
     def begin(self, attempts: list[Attempt]) -> None:
         """Runs the code of these attempts."""
-        on_loop = []
+        on_loop: list[Attempt] = []
+        in_threads: list[Callable[[], None]] = []
         for attempt in attempts:
             task = attempt.task
             assert task is not None, "an attempt without a task never begins"
             if task.is_isolated:
+                attempt.has_entered = True
                 self._isolates.run(attempt)
             elif task.is_async:
                 on_loop.append(attempt)
             else:
-                self._pool.submit(lambda attempt=attempt: self._run_in_thread(attempt))  # type: ignore[misc]
+                in_threads.append(partial(self._run_in_thread, attempt))
+        if in_threads:
+            self._pool.submit_many(in_threads, self._io.loop.call_later)
         if on_loop:
             self._on_loop(self._begin_on_loop, on_loop)
 
@@ -258,21 +264,21 @@ class Worker:
 
     def _begin_on_loop(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
-            task: Any = attempt.task
-            if task.is_durable:
+            if attempt.task is not None and attempt.task.is_durable:
                 self._loop.create_task(self._drive(attempt))
             else:
-                running = self._loop.create_task(self._run_on_loop(attempt))
-                attempt.on_stop = partial(_cancel, running)
-            if attempt.lease.stop_reason is not None:
-                self._loop.call_soon(self._tell, attempt)
+                self._runners.add(attempt)
 
     async def _drive(self, attempt: Attempt) -> None:
+        attempt.has_entered = True
         driver = Driver(attempt, self._io, self._pool, self._codec, self.emit, self._mailbox)
         report = None
         try:
+            _check_may_begin(attempt)
             with span(attempt):
                 report = await driver.drive()
+        except asyncio.CancelledError as error:
+            report = self._raised(attempt, error)
         except Exception as error:
             _LOGGER.exception("the driver of `%s` failed", attempt.kind)
             report = _attempt.raised(attempt, self._io.worker_json, error)
@@ -282,7 +288,9 @@ class Worker:
     async def _run_on_loop(self, attempt: Attempt) -> None:
         task: Any = attempt.task
         report = None
+        attempt.has_entered = True
         try:
+            _check_may_begin(attempt)
             ctx = self._ctx(attempt)
             current_context.set(ctx)
             arguments = self._arguments(task, attempt)
@@ -292,7 +300,9 @@ class Worker:
         except (Exception, asyncio.CancelledError) as error:
             report = self._raised(attempt, error)
         finally:
-            self._end(attempt, report)
+            if attempt.is_stuck and not attempt.is_ended:
+                self._stuck -= 1
+            self._io.ended_later(attempt, report)
 
     def _end(self, attempt: Attempt, report: Any) -> None:
         if attempt.is_stuck and not attempt.is_ended:
@@ -302,10 +312,12 @@ class Worker:
     # Called on threads of the pool.
 
     def _run_in_thread(self, attempt: Attempt) -> None:
+        attempt.has_entered = True
         task: Any = attempt.task
         report = None
         token = None
         try:
+            _check_may_begin(attempt)
             ctx = self._ctx(attempt)
             token = current_context.set(ctx)
             arguments = self._arguments(task, attempt)
@@ -353,11 +365,13 @@ class Worker:
             return self._made_client
 
 
+def _check_may_begin(attempt: Attempt) -> None:
+    """Code that waited for its thread, or for the loop, may have been told to stop before it began."""
+    if attempt.lease.stop_reason is not None or not attempt.lease.check():
+        raise asyncio.CancelledError
+
+
 async def _called(hook: Callable[[Any], Any], state: SimpleNamespace) -> None:
     result = hook(state)
     if inspect.isawaitable(result):
         await result
-
-
-def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()

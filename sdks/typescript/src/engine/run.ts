@@ -12,6 +12,7 @@ import type { Codec } from "../codec.js";
 import type { FailureRecord } from "../failure.js";
 import { Failure, namedFailure, recordOf } from "../failure.js";
 import { encode, parse, plain, Unreadable, Unwritable } from "../json.js";
+import { afterThisTurn } from "../turn.js";
 import type { BudgetLeft } from "../wire.js";
 import type { Command, EngineAnswer, EngineReport, Start } from "./command.js";
 import { Core, type Ending } from "./core.js";
@@ -33,11 +34,7 @@ export type Turn =
 
 type Returned = { output: unknown } | { failure: FailureRecord } | { bug: unknown } | { handBack: string };
 
-/** `setImmediate` where there is one: it runs when the microtask queue is empty. */
-const turnOfLoop: () => Promise<void> =
-  typeof setImmediate === "function"
-    ? () => new Promise((resolve) => setImmediate(resolve))
-    : () => new Promise((resolve) => setTimeout(resolve, 0));
+const turnOfLoop = (): Promise<void> => new Promise((resolve) => afterThisTurn(resolve));
 
 export class Run {
   readonly #core: Core;
@@ -79,47 +76,64 @@ export class Run {
     this.#core.onChange = () => {};
   }
 
-  async next(): Promise<Turn> {
+  /** The next turn; a promise only where the code runs first. */
+  next(): Turn | Promise<Turn> {
     if (this.#isOver) throw new Error("a run gives no turns after its end");
-    const turn = await this.#turn();
+    return this.#turn();
+  }
+
+  #turn(): Turn | Promise<Turn> {
+    for (;;) {
+      const ready = this.#ready();
+      if (ready !== undefined) return this.#given(ready);
+      if (this.#startsCode()) return this.#codeRuns();
+      if (!this.#core.settle()) return this.#given("idle");
+    }
+  }
+
+  #given(turn: Turn): Turn {
     const goesOn = turn === "idle" || ("command" in turn && isMiddle(turn.command));
     if (!goesOn) this.close();
     return turn;
   }
 
-  async #turn(): Promise<Turn> {
+  /** A turn that is known without the code. */
+  #ready(): Turn | undefined {
     for (;;) {
       const ending = this.#core.ending;
-      if (ending !== undefined) {
-        const last = this.#conclude(ending);
-        if (last !== undefined) return last;
-        continue;
-      }
-      const command = this.#core.nextCommand();
-      if (command !== undefined) return { command };
-      if (this.#returned !== undefined) return this.#report(this.#returned);
-      const ran = await this.#letCodeRun();
-      if (ran) continue;
-      if (!this.#core.settle()) return "idle";
+      if (ending === undefined) break;
+      const last = this.#conclude(ending);
+      if (last !== undefined) return last;
     }
+    const command = this.#core.nextCommand();
+    if (command !== undefined) return { command };
+    return this.#returned === undefined ? undefined : this.#report(this.#returned);
   }
 
-  /** Lets the code run until it waits for something that is not there. Returns whether it ran. */
-  async #letCodeRun(): Promise<boolean> {
+  /** Opens the window in which the code may begin operations. Returns whether the code has something to do. */
+  #startsCode(): boolean {
     this.#core.isInside = true;
-    let ran = false;
     if (!this.#hasBegun) {
       this.#hasBegun = true;
-      ran = true;
       this.#call();
-      await turnOfLoop();
+      return true;
     }
-    for (this.#core.wake(); this.#core.takeWoken(); this.#core.wake()) {
-      ran = true;
+    this.#core.wake();
+    const isWoken = this.#core.takeWoken();
+    this.#core.isInside = isWoken;
+    return isWoken;
+  }
+
+  /** Lets the code run until it waits for something that is not there. */
+  async #codeRuns(): Promise<Turn> {
+    do {
       await turnOfLoop();
-    }
+      this.#core.wake();
+    } while (this.#core.takeWoken());
     this.#core.isInside = false;
-    return ran && (this.#core.ending !== undefined || this.#returned !== undefined);
+    const hasNews = this.#core.ending !== undefined || this.#returned !== undefined;
+    if (!hasNews && !this.#core.settle()) return this.#given("idle");
+    return this.#turn();
   }
 
   #call(): void {
@@ -204,8 +218,16 @@ export function sealedResult(core: Core, encoded: Encoded): Encoded {
   }
 }
 
+/** Values that JSON gives back as they are, and that no one can change. */
+function isAsRead(value: unknown): boolean {
+  return (
+    value === null || typeof value === "boolean" || (Number.isSafeInteger(value) && !Object.is(value, -0))
+  );
+}
+
 /** A result as its reader will see it, or why it has no such form. */
 export function encodeResult(value: unknown, { keepBig = false } = {}): Encoded {
+  if (isAsRead(value)) return { value };
   try {
     const read = parse(encode(value));
     return { value: keepBig ? read : plain(read) };

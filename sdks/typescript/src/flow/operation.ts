@@ -71,13 +71,19 @@ export abstract class Operation<T> implements PromiseLike<T> {
 }
 
 /** Runs it; a stop ends the run, and the code is not resumed. */
-export async function stopping<T>(core: Core, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
+export function stopping<T>(core: Core, run: () => Promise<T>): Promise<T> {
+  return begun(run).catch((error: unknown) => {
     if (!(error instanceof Stop)) throw error;
     core.end({ stop: error });
-    return never();
+    return never<T>();
+  });
+}
+
+function begun<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return run();
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
 
@@ -113,7 +119,7 @@ export class Begun {
   }
 
   /** Waits until the work of a try may start. */
-  async start(number: number, timeoutMs: number | undefined) {
+  start(number: number, timeoutMs: number | undefined) {
     this.core.want(this.#wanted, this.scope.branch, { execute: { number, timeoutMs } });
     return this.core.until(() => this.core.running(this.#wanted));
   }

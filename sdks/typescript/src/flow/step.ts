@@ -5,9 +5,9 @@
  * a worker that dies in between neither repeats a counted try nor shortens a pause. Settings (retries, timeout, what a
  * failure means) are not part of the identity: they may change under a run.
  */
-import { runAsCurrent } from "../current.js";
+import { callAsCurrent } from "../current.js";
 import type { Checkpoint, EffectRecord, StepRecord } from "../engine/command.js";
-import type { Core } from "../engine/core.js";
+import type { Core, Running } from "../engine/core.js";
 import { pauseMs } from "../engine/draw.js";
 import { encodeResult, sealedResult } from "../engine/run.js";
 import { Stop } from "../engine/stop.js";
@@ -67,7 +67,9 @@ export function effectRecord(effect: Effect): EffectRecord {
 
 /** What the work of a step is given. */
 export class Step {
-  readonly #abort = new AbortController();
+  /** Made when the code asks for its signal: few do, and it costs more than the rest of a step. */
+  #abort: AbortController | undefined;
+  #isTimedOut = false;
   #spent: Required<Amounts> | undefined;
   #effects: EffectRecord[] = [];
 
@@ -84,6 +86,8 @@ export class Step {
 
   /** Aborts when the time of this try is over. */
   get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.#isTimedOut) this.#abort.abort(tooLong());
     return this.#abort.signal;
   }
 
@@ -104,7 +108,8 @@ export class Step {
 
   /** @internal */
   timedOut(): void {
-    this.#abort.abort(new Error("the step took longer than its timeout"));
+    this.#isTimedOut = true;
+    this.#abort?.abort(tooLong());
   }
 
   /** @internal */
@@ -117,6 +122,8 @@ export class Step {
     return this.#effects;
   }
 }
+
+const tooLong = () => new Error("the step took longer than its timeout");
 
 interface Tried {
   result: { value: unknown } | { failure: FailureRecord };
@@ -150,7 +157,8 @@ export class StepCall<T> extends Operation<T> {
     this.key = key;
     const checkpoint = begun.takeFirst([key]) ?? (await this.#tries(begun, key, inputDigest));
     begun.core.history.forgetParts(key);
-    return this.#read(begun, key, checkpoint) as Promise<T>;
+    const read = this.#read(begun, key, checkpoint);
+    return read === undefined ? never() : (read.value as T);
   }
 
   #inputDigest(core: Core): string | undefined {
@@ -184,19 +192,32 @@ export class StepCall<T> extends Operation<T> {
     const { core } = begun;
     const running = await begun.start(number, optionalMilliseconds(this.options.timeout));
     const step = new Step(`${core.origin}/${key}`, core.fence, number, core.left);
-    runAsCurrent(step, this.work).then(
-      (value) => core.ended(key, running, { value }),
-      (thrown: unknown) => core.ended(key, running, { thrown }),
-    );
-    const ended = await core.until(() => running.ended ?? (running.isTimedOut ? "timeout" : undefined));
+    this.#work(step, core, key, running);
+    const ended =
+      running.ended ?? (await core.until(() => running.ended ?? (running.isTimedOut || undefined)));
     core.stoppedRunning(key);
     const spend = step.spent();
-    if (ended === "timeout") {
+    if (ended === true) {
       step.timedOut();
       return { result: { failure: TIMED_OUT }, spend };
     }
     if ("thrown" in ended) return { result: { failure: recordOf(ended.thrown) }, spend };
     return { result: sealedResult(core, encodeResult(ended.value)), spend, effects: step.declared() };
+  }
+
+  /** Work that returns no promise needs none. */
+  #work(step: Step, core: Core, key: string, running: Running): void {
+    try {
+      const value = callAsCurrent(step, this.work);
+      if (typeof (value as PromiseLike<T> | undefined)?.then !== "function")
+        return core.ended(key, running, { value });
+      (value as PromiseLike<T>).then(
+        (value) => core.ended(key, running, { value }),
+        (thrown: unknown) => core.ended(key, running, { thrown }),
+      );
+    } catch (thrown) {
+      core.ended(key, running, { thrown });
+    }
   }
 
   #mayRetry(number: number, failure: FailureRecord): boolean {
@@ -215,35 +236,30 @@ export class StepCall<T> extends Operation<T> {
   /** Keeps a result for the next call. Later code sees what will be recorded. */
   #record(begun: Begun, key: string, inputDigest: string | undefined, tried: Tried): Checkpoint {
     const { result, spend, effects = [] } = tried;
-    const digested = inputDigest === undefined ? {} : { inputDigest };
-    const used = spend === undefined ? {} : { spend };
     const step: StepRecord =
       "failure" in result
-        ? { key, outcome: "FAILED", error: result.failure, ...digested, ...used }
-        : {
-            key,
-            outcome: "SUCCEEDED",
-            result: result.value,
-            ...digested,
-            ...used,
-            ...(effects.length > 0 ? { effects } : {}),
-          };
+        ? { key, outcome: "FAILED", error: result.failure }
+        : { key, outcome: "SUCCEEDED", result: result.value };
+    if (inputDigest !== undefined) step.inputDigest = inputDigest;
+    const kept = { ...step, recordedAt: begun.core.branch(begun.scope.branch).now };
+    if (spend !== undefined) step.spend = spend;
+    if (effects.length > 0 && step.outcome === "SUCCEEDED") step.effects = effects;
     begun.core.finish(begun.scope.branch, step);
-    const { savepoint: _, effects: __, spend: ___, ...kept } = step;
-    return { ...kept, recordedAt: begun.core.branch(begun.scope.branch).now };
+    return kept;
   }
 
-  async #read(begun: Begun, key: string, checkpoint: Checkpoint): Promise<unknown> {
+  /** What code gets, or nothing if the run ends here. */
+  #read(begun: Begun, key: string, checkpoint: Checkpoint): { value: unknown } | undefined {
     if (checkpoint.outcome === "SUCCEEDED") {
       const read = encodeResult(begun.core.opened(checkpoint.result));
       if ("failure" in read) throw this.#unreadable(begun, key, read.failure.message);
       begun.end();
-      return read.value;
+      return read;
     }
     const failure = checkpoint.error ?? namedFailure("NO_ERROR", "recorded without an error");
     if (this.options.onError === "abort") {
       begun.core.end({ abort: failure });
-      return never();
+      return undefined;
     }
     begun.end();
     throw new StepFailed(key, failure);

@@ -29,7 +29,8 @@ export interface Item<A extends ItemAnswer> {
   tries: number;
   /** The item as JSON, made when it is sent: tokens may have changed. */
   text(): string;
-  answered(answer: A, sentAt: number, serverTime: string): void;
+  /** `place` is that of the answer among those of the call. */
+  answered(answer: A, sentAt: number, serverTime: string, place: number): void;
   refused(code: string, message: string, status: number, field: string | undefined): void;
   gaveUp(why: string): void;
   /** Nothing waits for it any more. */
@@ -49,6 +50,9 @@ export class Batches<A extends ItemAnswer> {
     private readonly member: string,
     private readonly limits: { calls: number; bytes: number },
   ) {}
+
+  /** Called with the bytes of an answer when all of its items were told. */
+  onAnswer: (bytes: Uint8Array) => void = () => {};
 
   /** How many items have not ended. */
   get open(): number {
@@ -121,9 +125,10 @@ export class Batches<A extends ItemAnswer> {
         undecided.push(item);
       } else {
         this.#ended();
-        item.answered(answer, sentAt, read.serverTime);
+        item.answered(answer, sentAt, read.serverTime, n);
       }
     }
+    this.onAnswer(tried.body);
     if (undecided.length > 0) await this.#again(undecided, "the coordinator was too busy");
   }
 

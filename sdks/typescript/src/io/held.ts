@@ -16,6 +16,8 @@ export interface Held {
   leaseId: string;
   taskId: string;
   attempt: number;
+  /** The members that every call about it has, up to the value of its token, which changes. */
+  about: string;
   runId: string;
   hasBegun: boolean;
   stopped: StopReason | undefined;
@@ -45,9 +47,16 @@ export class HeldLeases {
   readonly #stops: Int32Array;
   readonly #valid: BigInt64Array;
   readonly #begun: BigInt64Array;
+  readonly #workerId: string;
   #nextId = 1;
 
-  constructor(stops: SharedArrayBuffer, valid: SharedArrayBuffer, begun: SharedArrayBuffer) {
+  constructor(
+    stops: SharedArrayBuffer,
+    valid: SharedArrayBuffer,
+    begun: SharedArrayBuffer,
+    workerId: string,
+  ) {
+    this.#workerId = JSON.stringify(workerId);
     this.#stops = new Int32Array(stops);
     this.#valid = new BigInt64Array(valid);
     this.#begun = new BigInt64Array(begun);
@@ -86,6 +95,7 @@ export class HeldLeases {
       leaseId,
       taskId,
       attempt,
+      about: `{"taskId":${JSON.stringify(taskId)},"attempt":${attempt},"workerId":${this.#workerId},"taskToken":`,
       runId,
       hasBegun: false,
       stopped: undefined,

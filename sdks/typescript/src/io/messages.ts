@@ -47,6 +47,23 @@ export interface Granted {
   begins: boolean;
 }
 
+const GRANT_CELLS = 4;
+
+/** Leases as numbers: an object for each would cost more to clone than the lease to read. */
+export function packGrants(granted: readonly Granted[]): Int32Array {
+  const cells = new Int32Array(granted.length * GRANT_CELLS);
+  for (const [n, { index, id, slot, begins }] of granted.entries())
+    cells.set([index, id, slot, begins ? 1 : 0], n * GRANT_CELLS);
+  return cells;
+}
+
+export function* unpackGrants(cells: Int32Array): Generator<Granted> {
+  for (let n = 0; n < cells.length; n += GRANT_CELLS) {
+    const [index = 0, id = 0, slot = 0, begins] = cells.subarray(n, n + GRANT_CELLS);
+    yield { index, id, slot, begins: begins === 1 };
+  }
+}
+
 /** How a report ended. */
 export type Reported =
   | { verdict: "COMMITTED" }
@@ -63,10 +80,12 @@ export type Called =
 
 export type ToMain =
   /** The bytes of an answer with leases; `single` if it is one envelope of a next stage. */
-  | { type: "leases"; bytes: Uint8Array; granted: Granted[]; single: boolean }
+  | { type: "leases"; bytes: Uint8Array; granted: Int32Array; single: boolean }
   | { type: "begin"; id: number }
   | { type: "stop"; id: number; reason: StopReason; why: string }
   | { type: "left"; id: number; left: BudgetLeft | undefined }
+  /** The bytes of an answer to checkpoints; `calls` has the call of each item, or 0 where it is told otherwise. */
+  | { type: "answered"; bytes: Uint8Array; calls: number[] }
   | { type: "called"; call: number; answer: Called }
   | { type: "page"; call: number; answer: { page: Uint8Array } | { lost: string } | { failed: string } }
   /** Reports that were accepted: most of them, so they travel as numbers. */
@@ -88,10 +107,25 @@ export interface FiledReport {
   riders: boolean;
 }
 
+const OUTCOMES: readonly Outcome[] = ["SUCCEEDED", "FAILED", "CANCELLED", "RELEASED"];
+
+/** What a report says beside its text, as a number. */
+export function flagsOf({ outcome, next, riders }: Omit<FiledReport, "id" | "text">): number {
+  return OUTCOMES.indexOf(outcome) + (next ? 8 : 0) + (riders ? 16 : 0);
+}
+
+export function unpackReport(id: number, text: string, flags: number): FiledReport {
+  const outcome = OUTCOMES[flags & 7] as Outcome;
+  return { id, text, outcome, next: (flags & 8) !== 0, riders: (flags & 16) !== 0 };
+}
+
 export type ToIo =
-  /** `text` is a JSON object without task, token, attempt and worker. */
-  | { type: "report"; report: FiledReport }
-  | { type: "call"; call: number; id: number; text: string }
+  /**
+   * Reports and calls, many in one message: an object for each would cost more to clone than its text. A text is a JSON
+   * object without task, token, attempt and worker.
+   */
+  | { type: "reports"; ids: number[]; flags: number[]; texts: string[] }
+  | { type: "calls"; calls: number[]; ids: number[]; texts: string[] }
   | { type: "page"; call: number; id: number; after: number }
   | { type: "progress"; id: number; pct: number | undefined; message: string | undefined }
   | { type: "spend"; id: number; total: Amounts }

@@ -24,6 +24,8 @@ const LISTEN_AFTER_MS = 1_000;
 const PING_MS = 250;
 const CONCURRENCY_MIN = 8;
 const CONCURRENCY_GROWN_MAX = 256;
+/** From so many slots on, a poll asks for half of them: one half is fetched and reported while the other one runs. */
+const HALVES_FROM = 64;
 /** A batch that ends within this time is one of short tasks. */
 const SHORT_BATCH_MS = 50;
 /** How often a poll is repeated before the worker says that nothing answers: some two seconds. */
@@ -83,7 +85,7 @@ export class Poller {
   /** All leases of a batch have ended. */
   batchEnded(batch: Batch): void {
     const isShort = this.clock.now() - batch.grantedAt <= SHORT_BATCH_MS;
-    if (this.#grows && isShort && batch.wasFull && batch.size === this.#concurrency) {
+    if (this.#grows && isShort && batch.wasFull && batch.size === this.#share) {
       this.#concurrency = Math.min(this.#concurrency * 2, CONCURRENCY_GROWN_MAX);
     }
   }
@@ -108,10 +110,15 @@ export class Poller {
     return this.#concurrency - this.held.size - this.#stuck;
   }
 
+  /** The most leases of one poll. */
+  get #share(): number {
+    return this.#concurrency < HALVES_FROM ? this.#concurrency : Math.ceil(this.#concurrency / 2);
+  }
+
   async #run(): Promise<void> {
     while (!this.#draining) {
       if (!(await this.#waitForRoom())) continue;
-      const refusal = await this.#poll(Math.min(this.#free(), LEASES_MAX));
+      const refusal = await this.#poll(Math.min(this.#free(), this.#share, LEASES_MAX));
       if (refusal !== undefined) {
         this.post({ type: "refused", code: refusal.code, message: refusal.message });
         return;
@@ -126,7 +133,7 @@ export class Poller {
       return false;
     }
     // Reports that free slots are on their way before the poll that fills them.
-    if (this.#free() < this.#concurrency / 2 || this.openReports() > 0) {
+    if (this.#free() < this.#share || this.openReports() > 0) {
       await this.#change(REFILL_MS);
       if (this.#free() <= 0) return false;
     }
@@ -194,7 +201,7 @@ export class Poller {
     const { workerId, queues, kinds } = this.options;
     const request = { workerId, queues, kinds, max, pollId: crypto.randomUUID() };
     let body = this.#announcing({ ...request, waitMs: WAIT_MS });
-    const wasFull = max === this.#concurrency;
+    const wasFull = max === this.#share;
     const sentAt = this.clock.now();
     let saidAt: number | undefined;
     for (let tries = 0; ; tries++) {

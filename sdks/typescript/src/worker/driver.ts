@@ -10,7 +10,14 @@
  * - A cancelled run starts no further step. One that runs may end within half of the grace period, and is recorded.
  */
 import type { Codec } from "../codec.js";
-import type { Checkpoint, Command, EngineCall, EngineReport, Start } from "../engine/command.js";
+import type {
+  Checkpoint,
+  Command,
+  EngineAnswer,
+  EngineCall,
+  EngineReport,
+  Start,
+} from "../engine/command.js";
 import { seedOf } from "../engine/draw.js";
 import { type Body, Run } from "../engine/run.js";
 import type { Stop } from "../engine/stop.js";
@@ -123,12 +130,14 @@ class Driver {
       for (;;) {
         for (const event of this.#events.splice(0)) event();
         if (this.#over !== undefined) return this.#over;
-        const turn = await this.run.next();
+        const given = this.run.next();
+        // Most turns are known at once, and each promise counts.
+        const turn = given instanceof Promise ? await given : given;
         if (turn === "idle") {
-          await this.#nextEvent();
+          if (this.#events.length === 0) await this.#nextEvent();
         } else if ("command" in turn) {
-          const end = await this.#carry(turn.command);
-          if (end !== undefined) return end;
+          const end = this.#carry(turn.command);
+          if (end !== undefined) return end instanceof Promise ? await end : end;
         } else if ("stop" in turn) {
           return await this.#park(turn.stop);
         } else if ("handBack" in turn) {
@@ -143,7 +152,7 @@ class Driver {
     }
   }
 
-  async #carry(command: Command): Promise<DurableEnd | undefined> {
+  #carry(command: Command): DurableEnd | Promise<DurableEnd> | undefined {
     if (command === "suspend") return { closed: "suspended" };
     if (command === "halt") return { closed: "halted" };
     if (command === "cancel") return "cancelled";
@@ -167,18 +176,39 @@ class Driver {
       clearTimeout(this.#timers.get(key));
       this.#timers.delete(key);
     }
-    this.#send(callTexts(call)).then(
-      (answer) =>
-        this.#happened(() => {
-          this.run.left = this.wires.left();
-          this.run.recorded(answer);
-        }),
+    const texts = callTexts(call);
+    const [text = "{}"] = texts;
+    const isWhole = texts.length === 1;
+    const sent = isWhole ? this.wires.call(text) : this.#send(texts);
+    sent.then(
+      (told) => this.#happened(() => this.#heard(told)),
       (error: unknown) => this.#happened(() => this.#end(endOf(error))),
     );
   }
 
+  /** The end of a call of the engine: what the wire said about its only part, or the answer to all parts. */
+  #heard(told: Called | EngineAnswer): void {
+    if ("committed" in told && told.committed.resultsLeftOut) {
+      this.#answerOf(told).then(
+        (answer) => this.#happened(() => this.#recorded(answer)),
+        (error: unknown) => this.#happened(() => this.#end(endOf(error))),
+      );
+      return;
+    }
+    try {
+      this.#recorded("state" in told ? told : answerIn(told));
+    } catch (error) {
+      this.#end(endOf(error));
+    }
+  }
+
+  #recorded(answer: EngineAnswer): void {
+    this.run.left = this.wires.left();
+    this.run.recorded(answer);
+  }
+
   /** The last answer counts, unless an earlier one ends the run. */
-  async #send(texts: string[]) {
+  async #send(texts: string[]): Promise<EngineAnswer> {
     for (const [n, text] of texts.entries()) {
       const answer = await this.#sendOne(text);
       if (n === texts.length - 1 || answer.state !== "running" || answer.shouldCancel) return answer;
@@ -186,18 +216,13 @@ class Driver {
     throw new Error("a call has at least one part");
   }
 
-  async #sendOne(text: string) {
-    const called = await this.wires.call(text);
-    if ("lost" in called) throw new Ended({ lost: called.lost });
-    if ("unanswered" in called) throw new Ended({ failed: saveFailed(called.unanswered) });
-    if ("refused" in called) {
-      const { code, message } = called.refused;
-      throw new Ended({
-        failed: Failure.permanent(`the coordinator refused a checkpoint (${code}): ${message}`),
-      });
-    }
-    const answer = engineAnswer(called.committed, called.serverTime);
-    if (called.committed.resultsLeftOut) answer.results = await this.#results();
+  async #sendOne(text: string): Promise<EngineAnswer> {
+    return this.#answerOf(await this.wires.call(text));
+  }
+
+  async #answerOf(called: Called): Promise<EngineAnswer> {
+    const answer = answerIn(called);
+    if ("committed" in called && called.committed.resultsLeftOut) answer.results = await this.#results();
     return answer;
   }
 
@@ -241,12 +266,22 @@ class Driver {
   }
 
   async #nextEvent(): Promise<void> {
-    if (this.#events.length > 0) return;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
     this.#wake = undefined;
   }
+}
+
+/** What the coordinator answered. Throws if it recorded nothing. */
+function answerIn(called: Called): EngineAnswer {
+  if ("committed" in called) return engineAnswer(called.committed, called.serverTime);
+  if ("lost" in called) throw new Ended({ lost: called.lost });
+  if ("unanswered" in called) throw new Ended({ failed: saveFailed(called.unanswered) });
+  const { code, message } = called.refused;
+  throw new Ended({
+    failed: Failure.permanent(`the coordinator refused a checkpoint (${code}): ${message}`),
+  });
 }
 
 function endOf(error: unknown): DurableEnd {

@@ -8,13 +8,21 @@ import type { Worker as Thread } from "node:worker_threads";
 import { runAsCurrent } from "../current.js";
 import { Failure } from "../failure.js";
 import { Flow } from "../flow.js";
-import type { Called, Granted, Reported, ToIo, ToMain } from "../io/messages.js";
+import {
+  type Called,
+  type FiledReport,
+  flagsOf,
+  type Reported,
+  type ToIo,
+  type ToMain,
+  unpackGrants,
+} from "../io/messages.js";
 import type { IsolatePool } from "../isolate.js";
 import { parse } from "../json.js";
 import type { LogSink } from "../log.js";
 import { type Code, type DurableCode, openedInput, readInput, type Task } from "../task.js";
 import type { Tracing } from "../tracing.js";
-import type { Envelope, Leases, Outcome } from "../wire.js";
+import type { CheckpointAnswers, Envelope, Leases, Outcome } from "../wire.js";
 import { Attempt, type Surroundings } from "./attempt.js";
 import { drive, type Wires } from "./driver.js";
 import { levelOf, type WorkerEvent } from "./events.js";
@@ -78,6 +86,24 @@ export class Runtime {
     this.#outbox.push(message);
   }
 
+  #postReport(report: FiledReport): void {
+    const last = this.#outbox.at(-1);
+    const { id, text } = report;
+    if (last?.type !== "reports")
+      return this.#post({ type: "reports", ids: [id], flags: [flagsOf(report)], texts: [text] });
+    last.ids.push(id);
+    last.flags.push(flagsOf(report));
+    last.texts.push(text);
+  }
+
+  #postCall(call: number, id: number, text: string): void {
+    const last = this.#outbox.at(-1);
+    if (last?.type !== "calls") return this.#post({ type: "calls", calls: [call], ids: [id], texts: [text] });
+    last.calls.push(call);
+    last.ids.push(id);
+    last.texts.push(text);
+  }
+
   #flush(): void {
     const messages = this.#outbox;
     this.#outbox = [];
@@ -94,12 +120,11 @@ export class Runtime {
         return this.#active.get(message.id)?.attempt.told(message.reason, message.why);
       case "left":
         return this.#active.get(message.id)?.attempt.heardLeft(message.left);
+      case "answered":
+        return this.#answered(message.bytes, message.calls);
       case "called":
-      case "page": {
-        const resolve = this.#calls.get(message.call);
-        this.#calls.delete(message.call);
-        return resolve?.(message.answer as never);
-      }
+      case "page":
+        return this.#resolve(message.call, message.answer);
       case "committed":
         for (const id of message.ids) this.#reported(id, { verdict: "COMMITTED" });
         return;
@@ -135,10 +160,24 @@ export class Runtime {
     this.options.onEvent(event);
   }
 
-  #granted(bytes: Uint8Array, granted: Granted[], single: boolean): void {
+  #answered(bytes: Uint8Array, calls: number[]): void {
+    const { answers, serverTime } = parse(new TextDecoder().decode(bytes)) as CheckpointAnswers;
+    for (const [place, call] of calls.entries()) {
+      const committed = answers[place];
+      if (call !== 0 && committed !== undefined) this.#resolve(call, { committed, serverTime });
+    }
+  }
+
+  #resolve(call: number, answer: unknown): void {
+    const resolve = this.#calls.get(call);
+    this.#calls.delete(call);
+    resolve?.(answer as never);
+  }
+
+  #granted(bytes: Uint8Array, granted: Int32Array, single: boolean): void {
     const read = parse(new TextDecoder().decode(bytes));
     const envelopes = single ? [read as Envelope] : (read as Leases).leases;
-    for (const { index, id, slot, begins } of granted) {
+    for (const { index, id, slot, begins } of unpackGrants(granted)) {
       const active = this.#accept(id, slot, envelopes[index] as Envelope);
       if (begins) this.#begin(active);
     }
@@ -192,21 +231,36 @@ export class Runtime {
     const { attempt } = active;
     attempt.begin();
     if (attempt.stopReason === "LeaseLost") return this.#lost(active);
-    const task = this.options.tasks.get(attempt.kind);
+    const code = this.options.tasks.get(attempt.kind)?.code;
     const traced = this.options.tracing.start(attempt);
-    traced(() => this.#work(attempt, task?.code, active)).then(
+    const worked =
+      traced === undefined
+        ? this.#work(attempt, code, active)
+        : traced(() => this.#work(attempt, code, active));
+    worked.then(
       (report) => this.#ended(active, report),
       (thrown: unknown) => this.#ended(active, threw(thrown, attempt.stopReason)),
     );
   }
 
-  async #work(attempt: Attempt, code: Code | undefined, active: Active): Promise<ReportText | undefined> {
-    if (code === undefined) throw Failure.config(`this worker has no code for \`${attempt.kind}\``);
-    if (code.type === "task" && code.isolate)
-      return this.options.isolate.run(attempt, (pid) => this.#isolated(attempt, pid));
-    const input = await readInput(code, openedInput(attempt.client.codec, attempt.envelope.input));
+  /** No async function, and no promise where nothing is waited for: short tasks cost little more than their promises. */
+  #work(attempt: Attempt, code: Code | undefined, active: Active): Promise<ReportText | undefined> {
+    try {
+      if (code === undefined) throw Failure.config(`this worker has no code for \`${attempt.kind}\``);
+      if (code.type === "task" && code.isolate)
+        return this.options.isolate.run(attempt, (pid) => this.#isolated(attempt, pid));
+      const input = openedInput(attempt.client.codec, attempt.envelope.input);
+      if (code.schema === undefined) return this.#workOn(attempt, code, input, active);
+      return readInput(code, input).then((read) => this.#workOn(attempt, code, read, active));
+    } catch (thrown) {
+      return Promise.reject(thrown);
+    }
+  }
+
+  #workOn(attempt: Attempt, code: Code, input: unknown, active: Active): Promise<ReportText | undefined> {
     if (code.type === "durable") return this.#durable(attempt, code, input, active);
-    return returned(await runAsCurrent(attempt, () => code.run(input, attempt)), attempt.client.codec);
+    const { codec } = attempt.client;
+    return runAsCurrent(attempt, () => code.run(input, attempt)).then((value) => returned(value, codec));
   }
 
   #isolated(attempt: Attempt, pid: number | undefined): void {
@@ -220,8 +274,8 @@ export class Runtime {
     active: Active,
   ): Promise<ReportText | undefined> {
     const wires: Wires = {
-      call: (text) => this.#ask<Called>((call) => ({ type: "call", call, id: attempt.id, text })),
-      page: (after) => this.#ask((call) => ({ type: "page", call, id: attempt.id, after })),
+      call: (text) => this.#ask<Called>((call) => this.#postCall(call, attempt.id, text)),
+      page: (after) => this.#ask((call) => this.#post({ type: "page", call, id: attempt.id, after })),
       left: () => attempt.left(),
       interrupted: new Promise((resolve) => {
         active.interrupt = resolve;
@@ -243,11 +297,11 @@ export class Runtime {
     else if (closed !== "halted") this.#emit({ type: "Diverged", ...about(attempt), why: closed.diverged });
   }
 
-  #ask<T>(message: (call: number) => ToIo): Promise<T> {
+  #ask<T>(post: (call: number) => void): Promise<T> {
     const call = this.#nextCall++;
     return new Promise((resolve) => {
       this.#calls.set(call, resolve as (answer: never) => void);
-      this.#post(message(call));
+      post(call);
     });
   }
 
@@ -282,7 +336,7 @@ export class Runtime {
     this.#said.set(attempt.id, { attempt, outcome, error });
     this.#settle(active);
     const next = endsStage && !this.#isDraining;
-    this.#post({ type: "report", report: { id: attempt.id, text: full, outcome, next, riders } });
+    this.#postReport({ id: attempt.id, text: full, outcome, next, riders });
   }
 
   #settle(active: Active): void {

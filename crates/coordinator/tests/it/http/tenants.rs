@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::test_server::{TestServer, both, seconds};
+use super::test_server::{TestServer, both, counted, seconds};
 use super::topologies::{EXECUTION, apply};
 
 /// Where each list takes its bound in bytes from. A new list stands here, with its reason.
@@ -16,7 +16,7 @@ const LISTS: [(&str, &str); 21] = [
     ("/v1/effects", "effects without their bodies, which are objects of their own"),
     ("/v1/flow-keys", "names and counts"),
     ("/v1/keys", "keys with their queues: a page of 4 MiB"),
-    ("/v1/kinds", "a scope announces 4 MiB at most, and a list has no schemas"),
+    ("/v1/kinds", "a scope announces 4 MiB at most, a list has no schemas, and a page of 4 MiB"),
     ("/v1/recovery/candidates", "objects: a page of 4 MiB"),
     (
         "/v1/recovery/candidates/{candidate}/history",
@@ -39,17 +39,61 @@ const LISTS: [(&str, &str); 21] = [
 /// Lists that only those read who hold a lease, or that list processes.
 const OTHER_LISTS: [&str; 2] = ["/v1/tasks/{taskId}/checkpoints", "/v1/workers"];
 
+/// What else answers with several of something, without pages. A new one stands here, with its reason.
+const WITHOUT_PAGES: [(&str, &str); 16] = [
+    ("/readyz", "one entry for each check"),
+    ("/v1/approvals/{approvalId}", "an approval has bounded roles, keys and votes"),
+    ("/v1/audit/verify", "findings are cut at a number"),
+    ("/v1/budgets", "a small entry for each budget that an administrator set"),
+    ("/v1/deployments/{deployment}/claims", "cut at a number of small entries"),
+    ("/v1/effects/{effectId}", "the log keeps a bounded number of tries, each with a cut reason"),
+    ("/v1/endpoints", "a workspace has a hundred at most"),
+    ("/v1/endpoints/{endpoint}", "an endpoint has bounded queues and types"),
+    ("/v1/limits", "a small entry for each tenant whose limits an administrator set"),
+    ("/v1/queues", "busy half of the time, and cut at a number of queues"),
+    ("/v1/recovery/candidates/{candidate}", "a bounded number of samples"),
+    ("/v1/recovery/policies", "a small entry for each policy that an administrator set"),
+    ("/v1/runs/{runId}", "each list in it is cut at a number, and has a route with pages"),
+    ("/v1/runs/{runId}/explain", "gates name a bounded number of things"),
+    ("/v1/schedules/{schedule}/preview", "as many instants as asked for, a hundred at most"),
+    ("/v1/set-aside", "cut at a number of small entries"),
+];
+
+/// Whether an answer has a list at its top.
+fn has_list(document: &Value, operation: &Value) -> bool {
+    let answer = &operation["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+    let resolved = |schema: &Value| match schema["$ref"].as_str() {
+        Some(name) => document.pointer(name.trim_start_matches('#')).unwrap().clone(),
+        None => schema.clone(),
+    };
+    let is_list = |member: &Value| resolved(member)["type"].to_string().contains("array");
+    let members = resolved(answer);
+    members["properties"].as_object().is_some_and(|members| members.values().any(is_list))
+}
+
+#[tokio::test]
+async fn what_answers_with_several_of_something_without_pages_says_what_bounds_it() {
+    let [api, _] = both().await;
+    let document = api.get("/openapi.json").await.ok();
+    let paths = document["paths"].as_object().unwrap().iter();
+    let lists = paths.filter(|(_, it)| has_list(&document, it) && !has_pages(it));
+    let found: Vec<&str> = lists.map(|(path, _)| path.as_str()).collect();
+    let known: Vec<&str> = WITHOUT_PAGES.iter().map(|(path, _)| *path).collect();
+    assert_eq!(found, known);
+}
+
+fn has_pages(operation: &Value) -> bool {
+    let parameters = operation["get"]["parameters"].as_array();
+    parameters.into_iter().flatten().any(|it| it["name"] == "limit")
+}
+
 #[tokio::test]
 async fn every_list_has_a_bound_in_bytes() {
     let [api, _] = both().await;
     let document = api.get("/openapi.json").await.ok();
-    let takes_limit = |operation: &Value| {
-        let parameters = operation["get"]["parameters"].as_array();
-        parameters.into_iter().flatten().any(|it| it["name"] == "limit")
-    };
     let paths = document["paths"].as_object().unwrap().iter();
     let lists: Vec<&str> =
-        paths.filter(|(_, it)| takes_limit(it)).map(|(path, _)| path.as_str()).collect();
+        paths.filter(|(_, it)| has_pages(it)).map(|(path, _)| path.as_str()).collect();
     let known = |path: &&&str| {
         !LISTS.iter().any(|(known, _)| known == *path) && !OTHER_LISTS.contains(path)
     };
@@ -253,4 +297,31 @@ async fn fired(api: &TestServer) -> u64 {
         .find(|line| line.starts_with("tenure_schedule_instants_total{outcome=\"fired\"}"));
     let line = line.unwrap_or_else(|| panic!("no count of fired instants in {text}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// More than a tenant's share of the readers.
+const WAITING_READS: usize = 8;
+
+#[tokio::test]
+async fn reads_that_wait_for_news_take_no_more_than_their_tenants_share() {
+    let (api, browse) = counted().await;
+    let mut runs = Vec::new();
+    for _ in 0..WAITING_READS {
+        let run = json!({"kind": "k", "queue": "q"});
+        runs.push(api.post("/v1/runs", &api.key, run).await.text("runId"));
+    }
+    browse.hold_rows(true);
+    let paths: Vec<String> =
+        runs.iter().map(|run| format!("/v1/runs/{run}/history?waitMs=1")).collect();
+    let reading = futures_util::future::join_all(paths.iter().map(|path| api.get(path)));
+    let looking = async {
+        api.until_watched(WAITING_READS).await;
+        browse.until_held(3).await;
+        let held = browse.held_now();
+        browse.hold_rows(false);
+        held
+    };
+    let (answers, held) = tokio::join!(reading, looking);
+    assert_eq!(held, 3, "the other readers are left to other tenants");
+    assert!(answers.into_iter().all(|answer| answer.status == 200), "and each of them is answered");
 }

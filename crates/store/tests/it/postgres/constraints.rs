@@ -43,7 +43,7 @@ async fn refuses(client: &Client, sql: &str) {
 
 #[tokio::test]
 async fn what_was_written_once_stays() {
-    // S2-41, S2-108, S2-111: not even the owner of the tables can change an ended task.
+    // Proves: S2-111: not even the owner of the tables can change an ended task. S2-41, S2-108.
     let (_driver, client) = furnished().await;
     for table in ["inputs", "done", "attempts", "history", "refused", "audit"] {
         refuses(&client, &format!("DELETE FROM tenure.{table}")).await;

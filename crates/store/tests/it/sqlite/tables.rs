@@ -46,7 +46,7 @@ async fn refuse(coordinator: &mut TestCoordinator, ready: &store::TaskWithSpec) 
 
 #[tokio::test]
 async fn what_has_ended_cannot_be_changed_or_deleted() {
-    // S2-41, S2-111: ended tasks are immutable because the table enforces it.
+    // Proves: S2-111: ended tasks are immutable because the table enforces it. S2-41.
     let folder = tempfile::tempdir().unwrap();
     let (_play, raw) = ended_and_waiting(&folder.path().join("tenure.db")).await;
     for table in ["done", "attempts", "history", "refused", "inputs"] {
