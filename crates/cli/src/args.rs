@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     approvals, artifacts, audit, backup, bench, budgets, completions, config, coordinators, dev,
-    doctor, effects, endpoints, epoch, explain, export, flow, inbox, inside, keys, limits, migrate,
-    plan, prove, queues, recovery, replay, restore, retention, runs, schedules, serve, submit,
-    topology, tour, verify, work,
+    doctor, effects, endpoints, epoch, explain, export, flow, inbox, inside, keys, limits, mcp,
+    migrate, plan, prove, queues, recovery, replay, restore, retention, runs, schedules, serve,
+    submit, topology, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -143,6 +143,8 @@ pub(crate) enum Command {
     Budgets(budgets::Verb),
     /// Show administrative changes and refused calls
     Audit(audit::Arguments),
+    /// Let an agent submit and look at runs, and ask people, over the Model Context Protocol
+    Mcp(mcp::Arguments),
     /// Run a program for each task of a queue
     Work(work::Arguments),
     /// In a program that `work` runs: run a command once and record its output

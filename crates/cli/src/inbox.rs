@@ -47,7 +47,7 @@ pub(crate) enum Verb {
 /// What `--json` prints.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Inbox {
+pub(crate) struct Inbox {
     pause_states: Vec<Pause>,
     approvals: Vec<ApprovalView>,
     /// Effects that were given up or may have arrived, and block what is behind them.
@@ -90,7 +90,10 @@ async fn list(client: &Client, format: Format, deployment: Option<String>) -> Co
 
 impl Inbox {
     /// Everything, or only what waits in one deployment. What the key may not list is named, and the rest is shown.
-    async fn read(client: &Client, deployment: Option<String>) -> Result<Inbox, CliError> {
+    pub(crate) async fn read(
+        client: &Client,
+        deployment: Option<String>,
+    ) -> Result<Inbox, CliError> {
         let mut inbox = Inbox::default();
         let is_all = deployment.is_none();
         let pauses = pauses_of(client, deployment).await;

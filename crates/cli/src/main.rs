@@ -35,6 +35,7 @@ mod keys;
 mod kinds;
 mod limits;
 mod lost_store;
+mod mcp;
 mod migrate;
 mod open_store;
 mod output;
@@ -160,6 +161,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
         Command::Limits(verb) => limits::run(connect()?, format, verb).await,
         Command::Budgets(verb) => budgets::run(connect()?, format, verb).await,
         Command::Audit(arguments) => audit::run(connect, format, arguments).await,
+        Command::Mcp(arguments) => mcp::run(format, global_args, arguments).await,
         Command::Work(arguments) => work::run(connect()?, format, arguments).await,
         Command::Step(arguments) => inside::step(arguments).await,
         Command::Sleep(arguments) => inside::sleep_for(arguments).await,

@@ -54,6 +54,16 @@ impl Connection {
         let profile = Profile::read(&Profile::path()?)?;
         choose_from(url, key, profile.as_ref())
     }
+
+    /// Only the address, chosen in the same way: for a program whose callers have keys of their own.
+    pub(crate) fn choose_url(url: Option<&str>) -> Result<String, CliError> {
+        let profile = Profile::read(&Profile::path()?)?;
+        Ok(url_from(url, profile.as_ref()).trim_end_matches('/').to_owned())
+    }
+}
+
+fn url_from<'a>(url: Option<&'a str>, profile: Option<&'a Profile>) -> &'a str {
+    url.or(profile.map(|profile| profile.url.as_str())).unwrap_or(DEFAULT_URL)
 }
 
 fn choose_from(
@@ -61,7 +71,7 @@ fn choose_from(
     key: Option<&str>,
     profile: Option<&Profile>,
 ) -> Result<Connection, CliError> {
-    let chosen = url.or(profile.map(|p| p.url.as_str())).unwrap_or(DEFAULT_URL);
+    let chosen = url_from(url, profile);
     let remembered = profile.and_then(|profile| profile.key_for(chosen));
     let key = key.or(remembered).ok_or_else(|| no_key(chosen))?;
     Ok(Connection { url: chosen.trim_end_matches('/').to_owned(), key: key.to_owned() })

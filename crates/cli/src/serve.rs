@@ -443,7 +443,11 @@ pub(crate) fn keyring_error(error: KeyringError) -> CliError {
     }
 }
 
-fn cannot_listen(address: SocketAddr, source: &std::io::Error, port_flag: &str) -> CliError {
+pub(crate) fn cannot_listen(
+    address: SocketAddr,
+    source: &std::io::Error,
+    port_flag: &str,
+) -> CliError {
     if source.kind() == std::io::ErrorKind::AddrInUse {
         let message = format!("{address} is already in use");
         return CliError::new(Exit::Conflict, "port_taken", message).hint(format!(

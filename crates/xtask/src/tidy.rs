@@ -12,6 +12,7 @@ mod edges;
 mod error_pages;
 mod indexes;
 mod links;
+mod llms;
 mod machine_paths;
 mod module_comments;
 pub(crate) mod packages;
@@ -41,6 +42,7 @@ const CHECKS: &[Check] = &[
     contract::check,
     architecture::check,
     links::check,
+    llms::check,
     indexes::check,
     machine_paths::check,
     packages::check,

@@ -147,6 +147,16 @@ impl Client {
         }
     }
 
+    /// Returns the client with another API key and the same connections, for a program that passes on the calls of others,
+    /// each with the rights of its own key.
+    pub fn with_api_key(mut self, api_key: &str) -> Result<Client, Error> {
+        let authorization = bearer(api_key)?;
+        self.target = Arc::new(Target { base: self.target.base.clone(), authorization });
+        // Submissions and waits that share a call share its key.
+        (self.submissions, self.waits) = (Arc::default(), Arc::default());
+        Ok(self)
+    }
+
     /// Returns the client with another limit on retries.
     pub fn with_retries(mut self, retries: Retries) -> Client {
         self.transport = self.transport.with_retries(retries);

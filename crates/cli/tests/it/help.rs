@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 36] = [
     "tour",
     "dev",
     "serve",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 35] = [
     "flow",
     "keys",
     "audit",
+    "mcp",
     "work",
     "step",
     "sleep",

@@ -29,6 +29,8 @@ mod keys;
 mod kinds;
 mod lost_store;
 mod manners;
+mod mcp;
+mod mcp_http;
 mod memory_limit;
 mod operate_backup;
 mod operate_bulk;

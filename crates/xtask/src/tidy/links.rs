@@ -7,7 +7,7 @@ use crate::tree::Tree;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     tree.texts()
-        .filter(|(path, _)| path.ends_with(".md"))
+        .filter(|(path, _)| path.ends_with(".md") || path.ends_with("/llms.txt"))
         .flat_map(|(path, text)| {
             links(text)
                 .into_iter()
