@@ -13,6 +13,7 @@ import { STATE_NAMES, stateLook } from "../model/state.js";
 import { clock, ms, now, span } from "../model/time.js";
 import { why } from "../model/why.js";
 import { Cli, Empty, Failed, Loading, Time } from "../parts/bits.js";
+import { BulkActions } from "../parts/bulk.js";
 import { FilterBar } from "../parts/filter.js";
 import { Glyph, Mark } from "../parts/glyph.js";
 import { VirtualRows } from "../parts/rows.js";
@@ -61,6 +62,7 @@ export function RunsPage() {
             {list.above.value.length} new above ↑
           </button>
         )}
+        <BulkActions filter={query} asked={(at) => apiQuery(query, at)} again={list.again} />
       </div>
       <StateTabs />
       <FilterBar />

@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { post } from "../api/call.js";
 import type { Run, RunAccepted } from "../api/types.js";
+import { canRunAgain, submissionOf } from "../model/again.js";
 import { command } from "../model/command.js";
 import { visible } from "../model/shown.js";
 import { isEnded } from "../model/state.js";
@@ -30,8 +31,9 @@ export function possible(run: Run): Action[] {
     return actions;
   }
   const hasRecords = (run.durable?.steps ?? 0) > 0;
-  if (run.state === "succeeded") return run.input !== undefined && !run.parent ? ["again"] : [];
-  return hasRecords ? ["continue", "retry"] : ["retry"];
+  const again: Action[] = canRunAgain(run) ? ["again"] : [];
+  if (run.state === "succeeded") return again;
+  return hasRecords ? ["continue", "retry", ...again] : ["retry", ...again];
 }
 
 export function Actions({ run, again }: { run: Run; again: () => Promise<void> }) {
@@ -319,23 +321,16 @@ function AgainDialog({ run, close }: Props) {
       isReady={problem === undefined}
       line={command("submit", run.kind, "--queue", run.queue, "--input", input.value)}
       run={async (idempotencyKey) => {
-        const made = await post<RunAccepted>(
-          "v1/runs",
-          {
-            kind: run.kind,
-            queue: run.queue,
-            input: JSON.parse(input.value),
-            labels: run.labels,
-            priority: run.priority,
-          },
-          { idempotencyKey },
-        );
+        const made = await post<RunAccepted>("v1/runs", submissionOf(run, JSON.parse(input.value)), {
+          idempotencyKey,
+        });
         go(`runs/${made.runId}`);
       }}
     >
       <p>
         A <b>new run</b> of <code>{visible(run.kind)}</code> is submitted to <code>{visible(run.queue)}</code>{" "}
-        with this input and the same labels. It does its work again, outside too.
+        with this input and the settings of this one, but no deadline. It does its work again, outside too,
+        and nothing links the two.
       </p>
       <Field id="input" label="Input, as JSON">
         <textarea

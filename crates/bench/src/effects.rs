@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::Client;
 use tenure::wire::answers::Envelope;
-use tenure::wire::effects::{CreateEndpoint, UpdateEndpoint};
+use tenure::wire::effects::CreateEndpoint;
 use tenure::wire::requests::{CheckpointCall, LeaseRequest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -180,15 +180,14 @@ async fn deliveries(
 ) -> Result<Measurement, BenchError> {
     let mut receiver = Receiver::start(ACCEPTED).await?;
     endpoint(client, "many", &receiver.url, json!({})).await?;
-    let enabled = |enabled| UpdateEndpoint { enabled: Some(enabled), ..UpdateEndpoint::default() };
-    client.endpoints().update("many", &enabled(false)).await.map_err(failed)?;
+    client.endpoints().pause("many").await.map_err(failed)?;
     let lease = leased(client, "many").await?;
     let all: Vec<usize> = (0..EACH).flat_map(|_| 0..aggregates).collect();
     for (call, part) in all.chunks(PER_CALL).enumerate() {
         declare(client, &lease, ("many", call + 1), part).await?;
     }
     let meter = servers.monitored.begin().await?;
-    client.endpoints().update("many", &enabled(true)).await.map_err(failed)?;
+    client.endpoints().resume("many").await.map_err(failed)?;
     all_in_order(&mut receiver, all.len()).await?;
     let (elapsed, used) = meter.end().await?;
     let name = if servers.remote.addresses.len() == 1 { DELIVERED } else { DELIVERED_SHARED };

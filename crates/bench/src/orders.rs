@@ -175,8 +175,8 @@ async fn orders(
 }
 
 async fn is_any(client: &Client, status: &str) -> Result<bool, BenchError> {
-    let page = ListArtifacts { status: Some(status.to_owned()), cursor: None, limit: Some(1) };
-    let found = client.deployments().artifacts(NAME, "part", &page).await.map_err(failed)?;
+    let parts = client.deployments().artifacts(NAME, "part");
+    let found = parts.status(status).limit(1).await.map_err(failed)?;
     Ok(!found.artifacts.is_empty())
 }
 
@@ -226,7 +226,8 @@ async fn timed(client: &Client, status: Option<&str>) -> Result<Vec<u64>, BenchE
     let mut micros = Vec::new();
     for _ in 0..PAGES {
         let begun = micros_now();
-        let found = client.deployments().artifacts(NAME, "part", &page).await.map_err(failed)?;
+        let parts = client.deployments().artifacts(NAME, "part").with(page.clone());
+        let found = parts.await.map_err(failed)?;
         micros.push(micros_now() - begun);
         page.cursor = found.cursor;
     }

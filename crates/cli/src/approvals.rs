@@ -73,7 +73,7 @@ async fn list(client: &Client, format: Format, is_closed: bool) -> CommandResult
     let mut page = ListApprovals { state: Some(state), cursor: None, limit: Some(PAGE) };
     let mut approvals = Vec::new();
     loop {
-        let next = client.approvals().list(&page).await.map_err(server::cli_error)?;
+        let next = client.approvals().list().with(page.clone()).await.map_err(server::cli_error)?;
         approvals.extend(next.approvals);
         page.cursor = next.cursor;
         if page.cursor.is_none() || approvals.len() >= LIMIT_MAX {
@@ -162,7 +162,8 @@ async fn decide(
 ) -> CommandResult {
     let Word { id, digest, comment } = word;
     let word = DecideApproval { decision, digest, comment };
-    let decided = client.approvals().decide(&id, &word).await.map_err(server::cli_error)?;
+    let decided = client.approvals().decide(&id, decision).with(word).await;
+    let decided = decided.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&decided)?;
         return Ok(Exit::Done);

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 
 use comfy_table::Cell;
 use tenure::Client;
-use wire::topologies::{ArtifactView, CreateArtifact, ListArtifacts, MoveArtifact, RequestEvent};
+use wire::topologies::{ArtifactView, CreateArtifact, ListArtifacts, MoveArtifact};
 use wire::{Json, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
@@ -109,8 +109,7 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         Verb::Move(moved) => change(&client, format, moved, false).await,
         Verb::Approve(moved) => change(&client, format, moved, true).await,
         Verb::Request { deployment, event, idempotency_key } => {
-            let event = RequestEvent { event_type: event, key: idempotency_key };
-            let made = client.deployments().request_event(&deployment, &event).await;
+            let made = client.deployments().event(&deployment, event, idempotency_key).await;
             let made = made.map_err(server::cli_error)?;
             match format {
                 Format::Json => output::json(&made)?,
@@ -146,7 +145,8 @@ async fn list(
     loop {
         let left = limit.saturating_sub(found.len());
         page.limit = Some(u32::try_from(left).unwrap_or(PAGE).clamp(1, PAGE));
-        let next = client.deployments().artifacts(&of.deployment, &of.kind, &page).await;
+        let next =
+            client.deployments().artifacts(&of.deployment, &of.kind).with(page.clone()).await;
         let next = next.map_err(server::cli_error)?;
         found.extend(next.artifacts);
         page.cursor = next.cursor;

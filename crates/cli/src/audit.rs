@@ -40,7 +40,7 @@ pub(crate) async fn run(
     match &arguments.verb {
         Some(Verb::Verify { store: Some(store) }) => told(read(store).await?, format),
         Some(Verb::Verify { store: None }) => {
-            told(connect()?.verify_audit().await.map_err(server::cli_error)?, format)
+            told(connect()?.audit().verify().await.map_err(server::cli_error)?, format)
         }
         None => show(&connect()?, format, &arguments).await,
     }
@@ -89,7 +89,7 @@ fn told(found: AuditVerified, format: Format) -> CommandResult {
 async fn show(client: &Client, format: Format, arguments: &Arguments) -> CommandResult {
     let Arguments { limit, before, .. } = *arguments;
     let query = AuditQuery { before, limit: Some(limit) };
-    let log = client.audit(&query).await.map_err(server::cli_error)?;
+    let log = client.audit().list().with(query).await.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&log)?;
         return Ok(Exit::Done);

@@ -56,7 +56,7 @@ fn amounts(text: &str) -> Result<Budget, String> {
 pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::List => {
-            let found = client.budgets().await.map_err(server::cli_error)?.budgets;
+            let found = client.budgets().list().await.map_err(server::cli_error)?.budgets;
             if found.is_empty() && format == Format::People {
                 output::note(
                     "there are no budgets of tenants or workspaces; `tenure budgets set` sets one",
@@ -77,19 +77,19 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
                 tool_calls,
                 soft,
             };
-            set(&client, format, &wanted).await?;
+            set(&client, format, wanted).await?;
         }
         Verb::Clear(Whose { tenant, workspace }) => {
             let wanted =
                 SetBudget { tenant_id: tenant, workspace_id: workspace, ..SetBudget::default() };
-            set(&client, format, &wanted).await?;
+            set(&client, format, wanted).await?;
         }
     }
     Ok(Exit::Done)
 }
 
-async fn set(client: &Client, format: Format, wanted: &SetBudget) -> Result<(), CliError> {
-    let budget = client.set_budget(wanted).await.map_err(server::cli_error)?;
+async fn set(client: &Client, format: Format, wanted: SetBudget) -> Result<(), CliError> {
+    let budget = client.budgets().set().with(wanted).await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&budget),
         Format::People => show(format, &[budget]),

@@ -2,7 +2,7 @@
 
 use comfy_table::Cell;
 use tenure::Client;
-use wire::effects::{EffectView, ListEffects, ReconcileEffect, RedriveEffects};
+use wire::effects::{EffectView, ListEffects, RedriveEffects};
 use wire::{EffectState, Time, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
@@ -98,7 +98,7 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         Verb::Redrive(Redrive { id: Some(id), .. }) => effects.redrive(&id).await,
         Verb::Release(Id { id }) => effects.release(&id).await,
         Verb::Reconcile(Reconcile { id: Id { id }, arrived, .. }) => {
-            effects.reconcile(&id, &ReconcileEffect { arrived }).await
+            effects.reconcile(&id, arrived).await
         }
     };
     let effect = shown.map_err(server::cli_error)?;
@@ -121,7 +121,7 @@ pub(crate) async fn in_state(
 async fn pages(client: &Client, mut page: ListEffects) -> Result<Vec<EffectView>, CliError> {
     let mut effects = Vec::new();
     loop {
-        let next = client.effects().list(&page).await.map_err(server::cli_error)?;
+        let next = client.effects().list().with(page.clone()).await.map_err(server::cli_error)?;
         effects.extend(next.effects);
         page.cursor = next.cursor;
         if page.cursor.is_none() || effects.len() >= LIMIT_MAX {
@@ -175,9 +175,11 @@ async fn redrive_many(
 ) -> CommandResult {
     let Filter { run, endpoint } = filter;
     let wanted = RedriveEffects { run_id: run, endpoint, since };
-    let mut all = client.effects().redrive_many(&wanted).await.map_err(server::cli_error)?;
+    let mut all =
+        client.effects().redrive_all().with(wanted.clone()).await.map_err(server::cli_error)?;
     while all.more {
-        let next = client.effects().redrive_many(&wanted).await.map_err(server::cli_error)?;
+        let next =
+            client.effects().redrive_all().with(wanted.clone()).await.map_err(server::cli_error)?;
         all.redriven += next.redriven;
         all.more = next.more && next.redriven > 0;
     }

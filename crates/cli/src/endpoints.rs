@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comfy_table::Cell;
 use tenure::Client;
-use wire::effects::{CreateEndpoint, EndpointSecret, EndpointView, RotateEndpoint, UpdateEndpoint};
+use wire::effects::{CreateEndpoint, EndpointSecret, EndpointView, UpdateEndpoint};
 use wire::requests::Retry;
 use wire::{EndpointState, OnDead};
 
@@ -140,22 +140,20 @@ impl EndpointSettings {
 
 pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) -> CommandResult {
     let endpoints = client.endpoints();
-    let enabled = |enabled| UpdateEndpoint { enabled: Some(enabled), ..UpdateEndpoint::default() };
     let shown = match arguments.verb {
         None | Some(Verb::List) => return list(&client, format).await,
         Some(Verb::Create(create)) => {
             return secret(endpoints.create(&wanted(create)).await, format);
         }
         Some(Verb::Rotate(Rotate { name, overlap })) => {
-            let how = RotateEndpoint { overlap_ms: Some(millis(overlap)) };
-            return secret(endpoints.rotate(&name.name, &how).await, format);
+            return secret(endpoints.rotate(&name.name).overlap(overlap).await, format);
         }
         Some(Verb::Show(Name { name })) => endpoints.get(&name).await,
         Some(Verb::Update(Update { name, receiver, settings })) => {
-            endpoints.update(&name.name, &settings.into_update(receiver)).await
+            endpoints.update(&name.name).with(settings.into_update(receiver)).await
         }
-        Some(Verb::Disable(Name { name })) => endpoints.update(&name, &enabled(false)).await,
-        Some(Verb::Enable(Name { name })) => endpoints.update(&name, &enabled(true)).await,
+        Some(Verb::Disable(Name { name })) => endpoints.pause(&name).await,
+        Some(Verb::Enable(Name { name })) => endpoints.resume(&name).await,
         Some(Verb::Delete(Name { name })) => endpoints.delete(&name).await,
     };
     let endpoint = shown.map_err(server::cli_error)?;

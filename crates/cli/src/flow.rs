@@ -55,10 +55,12 @@ async fn list(client: Client, format: Format) -> CommandResult {
 /// The pages as one answer, up to a limit.
 async fn all(client: &Client) -> Result<FlowKeys, CliError> {
     let mut page = ListFlowKeys { key: None, after: None, limit: Some(PAGE) };
-    let mut answer = client.flow_keys(&page).await.map_err(server::cli_error)?;
+    let mut answer =
+        client.queues().flow_keys().with(page.clone()).await.map_err(server::cli_error)?;
     while let Some(after) = answer.next_after.take_if(|_| answer.flow_keys.len() < LIMIT_MAX) {
         page.after = Some(after);
-        let next = client.flow_keys(&page).await.map_err(server::cli_error)?;
+        let next =
+            client.queues().flow_keys().with(page.clone()).await.map_err(server::cli_error)?;
         answer.flow_keys.extend(next.flow_keys);
         answer.next_after = next.next_after;
     }

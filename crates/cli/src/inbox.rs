@@ -201,7 +201,8 @@ async fn names(client: &Client, wanted: Option<String>) -> Result<Vec<String>, C
     let mut page = ListDeployments { cursor: None, limit: Some(PAGE) };
     let mut names = Vec::new();
     loop {
-        let next = client.deployments().list(&page).await.map_err(server::cli_error)?;
+        let next =
+            client.deployments().list().with(page.clone()).await.map_err(server::cli_error)?;
         names.extend(next.deployments.into_iter().map(|it| it.name));
         page.cursor = next.cursor;
         if page.cursor.is_none() {
@@ -215,7 +216,7 @@ async fn pauses(client: &Client, name: &str) -> Result<Vec<Pause>, CliError> {
     let mut page = ListPauseStates { state, cursor: None, limit: Some(PAGE) };
     let mut found = Vec::new();
     loop {
-        let next = client.deployments().pause_states(name, &page).await;
+        let next = client.deployments().pause_states(name).with(page.clone()).await;
         let next = next.map_err(server::cli_error)?;
         let named = |pause| Pause { deployment: name.to_owned(), pause };
         found.extend(next.pause_states.into_iter().map(named));
@@ -231,7 +232,7 @@ async fn pending_approvals(client: &Client) -> Result<Vec<ApprovalView>, CliErro
     let mut page = ListApprovals { state, cursor: None, limit: Some(PAGE) };
     let mut found = Vec::new();
     loop {
-        let next = client.approvals().list(&page).await.map_err(server::cli_error)?;
+        let next = client.approvals().list().with(page.clone()).await.map_err(server::cli_error)?;
         found.extend(next.approvals);
         page.cursor = next.cursor;
         if page.cursor.is_none() {

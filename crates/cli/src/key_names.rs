@@ -12,7 +12,7 @@ pub(crate) struct KeyNames(BTreeMap<String, String>);
 
 impl KeyNames {
     pub(crate) async fn of(client: &Client) -> KeyNames {
-        let keys = client.keys().await.map(|found| found.keys).unwrap_or_default();
+        let keys = client.keys().list().await.map(|found| found.keys).unwrap_or_default();
         let named = keys.into_iter().filter_map(|key| Some((key.key_id, key.name?)));
         KeyNames(named.collect())
     }

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comfy_table::Cell;
 use tenure::Client;
 use wire::Role;
-use wire::admin::{CreateKey, Key, NewKey, RotateKey, RotateSigning, SigningRotated};
+use wire::admin::{CreateKey, Key, NewKey, RotateSigning, SigningRotated};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, BOLD, FAINT, Format};
@@ -74,20 +74,22 @@ pub(crate) struct Id {
 pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::Create(create) => {
-            let made = client.create_key(&wanted(create)).await.map_err(server::cli_error)?;
+            let roles = create.roles.clone();
+            let made = client.keys().create(roles).with(wanted(create)).await;
+            let made = made.map_err(server::cli_error)?;
             show_new(format, &made)?;
         }
         Verb::List => {
-            let keys = client.keys().await.map_err(server::cli_error)?.keys;
+            let keys = client.keys().list().await.map_err(server::cli_error)?.keys;
             show_all(format, &keys)?;
         }
         Verb::Rotate(Rotate { id: Id { id }, overlap }) => {
-            let how = RotateKey { overlap_ms: Some(millis(overlap)) };
-            let made = client.rotate_key(&id, &how).await.map_err(server::cli_error)?;
+            let rotated = client.keys().rotate(&id).overlap(overlap).await;
+            let made = rotated.map_err(server::cli_error)?;
             show_new(format, &made)?;
         }
         Verb::Revoke(Id { id }) => {
-            let key = client.revoke_key(&id).await.map_err(server::cli_error)?;
+            let key = client.keys().revoke(&id).await.map_err(server::cli_error)?;
             match format {
                 Format::Json => output::json(&key)?,
                 Format::People => output::line(format_args!("{} is revoked", key.key_id))?,
@@ -95,7 +97,8 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         }
         Verb::RotateSigning(RotateSigningKeys { emergency }) => {
             let how = RotateSigning { emergency: Some(emergency) };
-            let rotated = client.rotate_signing(&how).await.map_err(server::cli_error)?;
+            let rotated = client.keys().rotate_signing().with(how).await;
+            let rotated = rotated.map_err(server::cli_error)?;
             show_rotated(format, &rotated)?;
         }
     }
@@ -119,10 +122,6 @@ fn wanted(create: Create) -> CreateKey {
     let expires_at = expires_in.map(duration::from_now);
     let queues = Some(queues).filter(|queues| !queues.is_empty());
     CreateKey { name, roles, tenant_id: tenant, workspace_id: workspace, queues, expires_at }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn show_new(format: Format, made: &NewKey) -> Result<(), CliError> {

@@ -53,10 +53,10 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
 /// The pages as one answer, up to a limit.
 async fn all(client: &Client, kind: Option<String>) -> Result<Kinds, CliError> {
     let mut page = ListKinds { kind, after: None, limit: Some(PAGE) };
-    let mut answer = client.kinds(&page).await.map_err(server::cli_error)?;
+    let mut answer = client.kinds().list().with(page.clone()).await.map_err(server::cli_error)?;
     while let Some(after) = answer.next_after.take_if(|_| answer.kinds.len() < LIMIT_MAX) {
         page.after = Some(after);
-        let next = client.kinds(&page).await.map_err(server::cli_error)?;
+        let next = client.kinds().list().with(page.clone()).await.map_err(server::cli_error)?;
         answer.kinds.extend(next.kinds);
         answer.next_after = next.next_after;
     }

@@ -44,7 +44,7 @@ pub(crate) struct Set {
 pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandResult {
     match verb {
         Verb::List => {
-            let found = client.limits().await.map_err(server::cli_error)?.limits;
+            let found = client.limits().list().await.map_err(server::cli_error)?.limits;
             if found.is_empty() && format == Format::People {
                 output::note("no tenant has limits; `tenure limits set TENANT` sets some");
                 return Ok(Exit::Done);
@@ -59,18 +59,19 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         }) => {
             let wanted =
                 SetLimits { tenant_id: tenant, requests_per_second, burst, unfinished_runs };
-            set(&client, format, &wanted).await?;
+            set(&client, format, wanted).await?;
         }
         Verb::Clear(Tenant { tenant }) => {
             let wanted = SetLimits { tenant_id: tenant, ..SetLimits::default() };
-            set(&client, format, &wanted).await?;
+            set(&client, format, wanted).await?;
         }
     }
     Ok(Exit::Done)
 }
 
-async fn set(client: &Client, format: Format, wanted: &SetLimits) -> Result<(), CliError> {
-    let limits = client.set_limits(wanted).await.map_err(server::cli_error)?;
+async fn set(client: &Client, format: Format, wanted: SetLimits) -> Result<(), CliError> {
+    let limits =
+        client.limits().set(&wanted.tenant_id).with(wanted).await.map_err(server::cli_error)?;
     match format {
         Format::Json => output::json(&limits),
         Format::People => show(format, &[limits]),

@@ -53,12 +53,14 @@ pub(crate) async fn run(client: Client, format: Format, arguments: Arguments) ->
         Verb::List => list(&client, format).await?,
         Verb::Pause(PauseArguments { name: QueueName { queue, tenant, workspace }, reason }) => {
             let how = PauseQueue { reason, tenant_id: tenant, workspace_id: workspace };
-            let status = client.pause_queue(&queue, &how).await.map_err(server::cli_error)?;
+            let status = client.queues().pause(&queue).with(how).await;
+            let status = status.map_err(server::cli_error)?;
             show(format, &status)?;
         }
         Verb::Resume(QueueName { queue, tenant, workspace }) => {
             let how = ResumeQueue { tenant_id: tenant, workspace_id: workspace };
-            let status = client.resume_queue(&queue, &how).await.map_err(server::cli_error)?;
+            let status = client.queues().resume(&queue).with(how).await;
+            let status = status.map_err(server::cli_error)?;
             show(format, &status)?;
         }
     }
@@ -82,7 +84,7 @@ fn spell(pause: &Pause) -> String {
 }
 
 async fn list(client: &Client, format: Format) -> Result<(), CliError> {
-    let answer = client.queues().await.map_err(server::cli_error)?;
+    let answer = client.queues().list().await.map_err(server::cli_error)?;
     if format == Format::Json {
         return output::json(&answer.queues);
     }

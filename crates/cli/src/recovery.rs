@@ -5,8 +5,8 @@ use std::time::Duration;
 use comfy_table::Cell;
 use tenure::Client;
 use wire::recovery::{
-    CandidateHistoryQuery, CandidateView, DecideCandidate, EscalationTerms, ListCandidates,
-    RecoveryPolicyView, SetRecoveryPolicy,
+    CandidateView, DecideCandidate, EscalationTerms, ListCandidates, RecoveryPolicyView,
+    SetRecoveryPolicy,
 };
 use wire::{ApprovalDecision, CandidateState, RecoveryAction, RecoveryEvaluator, limits};
 
@@ -134,13 +134,13 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
     match verb {
         Verb::List { state } => list(&client, format, state).await,
         Verb::Show { id } => {
-            let shown = client.recovery().candidate(&id).await.map_err(server::cli_error)?;
+            let shown = client.recovery().get(&id).await.map_err(server::cli_error)?;
             print_candidate(format, &shown)
         }
         Verb::History { id, limit } => history(&client, format, &id, limit).await,
         Verb::Decide { id, action, comment } => {
             let decision = DecideCandidate { action, comment };
-            let decided = client.recovery().decide(&id, &decision).await;
+            let decided = client.recovery().decide(&id, action).with(decision).await;
             print_candidate(format, &decided.map_err(server::cli_error)?)
         }
         Verb::Policies => policies(&client, format).await,
@@ -247,7 +247,7 @@ async fn list(client: &Client, format: Format, state: Option<CandidateState>) ->
     let mut page = ListCandidates { state, cursor: None, limit: Some(PAGE) };
     let mut candidates = Vec::new();
     loop {
-        let next = client.recovery().candidates(&page).await.map_err(server::cli_error)?;
+        let next = client.recovery().list().with(page.clone()).await.map_err(server::cli_error)?;
         candidates.extend(next.candidates);
         page.cursor = next.cursor;
         if page.cursor.is_none() || candidates.len() >= LIMIT_MAX {
@@ -331,8 +331,7 @@ fn describe(it: &CandidateView) -> Result<(), CliError> {
 }
 
 async fn history(client: &Client, format: Format, id: &str, limit: u32) -> CommandResult {
-    let page = CandidateHistoryQuery { before: None, limit: Some(limit) };
-    let history = client.recovery().history(id, &page).await.map_err(server::cli_error)?;
+    let history = client.recovery().history(id).limit(limit).await.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&history.entries)?;
         return Ok(Exit::Done);

@@ -6,10 +6,7 @@ use std::time::Duration;
 use comfy_table::Cell;
 use tenure::Client;
 use wire::requests::SubmitRun;
-use wire::schedules::{
-    BackfillSchedule, CreateSchedule, ListSchedules, ScheduleHistoryQuery, ScheduleView,
-    UpdateSchedule,
-};
+use wire::schedules::{CreateSchedule, ListSchedules, ScheduleView, UpdateSchedule};
 use wire::{CatchUp, Overlap, Time, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
@@ -171,9 +168,7 @@ pub(crate) async fn run(client: Client, format: Format, verb: Verb) -> CommandRe
         Verb::Pause(Named { schedule }) => schedules.pause(&schedule).await,
         Verb::Resume(Named { schedule }) => schedules.resume(&schedule).await,
         Verb::Delete(Named { schedule }) => schedules.delete(&schedule).await,
-        Verb::Backfill { schedule, from, to } => {
-            schedules.backfill(&schedule, &BackfillSchedule { from, to }).await
-        }
+        Verb::Backfill { schedule, from, to } => schedules.backfill(&schedule, from, to).await,
     };
     let schedule = changed.map_err(server::cli_error)?;
     match format {
@@ -239,7 +234,7 @@ async fn list(client: &Client, format: Format) -> CommandResult {
     let mut page = ListSchedules { limit: Some(PAGE), ..ListSchedules::default() };
     let mut schedules = Vec::new();
     loop {
-        let next = client.schedules().list(&page).await.map_err(server::cli_error)?;
+        let next = client.schedules().list().with(page.clone()).await.map_err(server::cli_error)?;
         schedules.extend(next.schedules);
         page.cursor = next.cursor;
         if page.cursor.is_none() || schedules.len() >= LIMIT_MAX {
@@ -326,8 +321,8 @@ async fn next(client: &Client, format: Format, schedule: &str, count: u32) -> Co
 }
 
 async fn history(client: &Client, format: Format, schedule: &str, limit: u32) -> CommandResult {
-    let page = ScheduleHistoryQuery { before: None, limit: Some(limit) };
-    let history = client.schedules().history(schedule, &page).await.map_err(server::cli_error)?;
+    let history = client.schedules().history(schedule).limit(limit).await;
+    let history = history.map_err(server::cli_error)?;
     if format == Format::Json {
         output::json(&history.entries)?;
         return Ok(Exit::Done);

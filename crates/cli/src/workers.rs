@@ -42,10 +42,10 @@ pub(crate) async fn run(client: Client, format: Format) -> CommandResult {
 /// The pages as one answer, up to a limit.
 async fn all(client: &Client) -> Result<Workers, CliError> {
     let mut page = ListWorkers { after: None, limit: Some(PAGE) };
-    let mut answer = client.workers(&page).await.map_err(server::cli_error)?;
+    let mut answer = client.workers().list().with(page.clone()).await.map_err(server::cli_error)?;
     while let Some(after) = answer.next_after.take_if(|_| answer.workers.len() < LIMIT_MAX) {
         page.after = Some(after);
-        let next = client.workers(&page).await.map_err(server::cli_error)?;
+        let next = client.workers().list().with(page.clone()).await.map_err(server::cli_error)?;
         answer.workers.extend(next.workers);
         answer.next_after = next.next_after;
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This file is the loop. The submodules hold the rest: waiting ([`wait`]), one batch ([`batch`], with [`load`] and
-//! [`grant`] and [`messages`] and [`schedules`]), committing and answering ([`commit`]), failed batches ([`abort`]) and the search for the bad request
+//! [`grant`] and [`messages`] and [`objects`]), committing and answering ([`commit`]), failed batches ([`abort`]) and the search for the bad request
 //! in one ([`isolate`]), stalls ([`stall`]), the roles of two carriers ([`role`]), and retention ([`retention`]).
 //!
 //! An idle coordinator answers at once; a busy one shares each commit among all callers that waited for the previous
@@ -32,11 +32,11 @@ mod load;
 mod messages;
 mod next_stage;
 mod object_calls;
+mod objects;
 mod polls;
 mod recovery;
 mod retention;
 mod role;
-mod schedules;
 mod stall;
 mod topologies;
 mod wait;

@@ -35,7 +35,7 @@ use crate::intake::{self, Intake, IntakeReceiver};
 #[cfg(feature = "http")]
 use crate::item::TopologyItem;
 use crate::item::{
-    Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleItem, Submission,
+    Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleRequest, Submission,
     UnavailableReason, WaitingWorker,
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
@@ -44,6 +44,7 @@ use crate::recent_runs::RecentRuns;
 use crate::recovery::RecoveryDirectory;
 use crate::requests::CheckpointRequest;
 use crate::set_aside::{SetAsideList, SetAsideTask};
+use crate::subjects::ObjectRequest;
 use crate::task_watch::TaskWatchers;
 use crate::topologies::TopologyDirectory;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
@@ -414,8 +415,9 @@ impl Coordinator {
     }
 
     /// A request about a schedule.
-    pub async fn schedule(&self, item: ScheduleItem) -> Reply {
-        let mut replies = self.intake.ask(vec![Item::Schedule(Box::new(item))]).await;
+    pub async fn schedule(&self, item: ScheduleRequest) -> Reply {
+        let request = ObjectRequest::Schedule(item);
+        let mut replies = self.intake.ask(vec![Item::Object(Box::new(request))]).await;
         replies.pop().expect("one request has one reply")
     }
 

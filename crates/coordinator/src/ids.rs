@@ -1,5 +1,6 @@
 //! New ids: monotonic ULIDs, from injected time and randomness.
 
+use verdict::desk::IdBlock;
 use verdict::{LeaseId, TaskId, Time};
 
 /// A source of randomness.
@@ -100,6 +101,13 @@ impl Ids {
 
     pub fn lease(&mut self, now: Time) -> LeaseId {
         LeaseId::from_u128(self.next(now))
+    }
+
+    /// Ids for one decision, which takes as many as it needs. All later ids are larger.
+    pub(crate) fn block(&mut self, now: Time) -> IdBlock {
+        let first = self.next(now);
+        self.last += IdBlock::LENGTH;
+        IdBlock::starting_at(first)
     }
 
     /// Randomness for another purpose, from the same source.

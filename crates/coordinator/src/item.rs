@@ -1,10 +1,8 @@
 //! What passes through the intake: a request with its scope and its reply channel.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::runs::StoredStep;
 use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -12,198 +10,20 @@ use topology::Topology;
 use topology::deployment::{ArtifactRef, Event, PauseState};
 use topology::fields::CheckedFields;
 use verdict::effect::{Declared, EffectId};
-use verdict::flow::debounce::DebounceCall;
 use verdict::log::SentLog;
-use verdict::plan::{PlanStep, Stage, StepTerms};
 use verdict::recovery::{Action, ForkOutcome};
-use verdict::request::{Caller, Submit, Undelivered};
-use verdict::run::{ChildCall, Inherited, Then};
-use verdict::schedule::{Terms, TermsChange};
+use verdict::request::{Caller, Undelivered};
+use verdict::run::Then;
+pub use verdict::schedule::{ScheduleCall, ScheduleRequest, ScheduleTarget};
+pub use verdict::submission::{Fork, ForkItem, PlannedSteps, StepSubmission, Submission};
 use verdict::topology::TopologyRefusal;
 use verdict::{
-    Answer, Balance, Budget, Digest, FlowKey, Json, LeaseId, Name, ObjectKey, Policy, Request,
-    Scope, Span, Task, TaskId, Text, Time,
+    Answer, Balance, Digest, LeaseId, Name, ObjectKey, Request, Scope, Task, TaskId, Text, Time,
 };
 
 use crate::intake::PriorityClass;
+use crate::subjects::ObjectRequest;
 use crate::worker_build::WorkerBuild;
-
-/// A task to be created. Its id is assigned when it is decided, so that ids sort by acceptance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Submission {
-    pub scope: Scope,
-    pub kind: Name,
-    pub queue: Name,
-    pub priority: i32,
-    pub policy: Policy,
-    pub run_at: Option<Time>,
-    /// The earliest start as time from the decision, where `run_at` is not given.
-    pub delay: Option<Span>,
-    /// The deadline as time from the decision, where the policy has none.
-    pub deadline_in: Option<Span>,
-    /// What it may use.
-    pub budget: Option<Box<Budget>>,
-    /// The key of which only so many tasks are leased at once.
-    pub flow: Option<Box<FlowKey>>,
-    /// That the run waits for a newer one with its key. Only for what clients submit.
-    pub debounce: Option<DebounceCall>,
-    pub spec: Spec,
-    /// The stages of a run with a plan. Kind, queue and policy are those of the first, except for the deadline.
-    pub stages: Option<Arc<[Stage]>>,
-    /// What the run takes over from one that has ended; `None` for all but forks.
-    pub fork: Option<Arc<Fork>>,
-    /// The steps of a run whose plan has edges. Kind and queue are those of its root, which no worker gets.
-    pub steps: Option<Arc<PlannedSteps>>,
-}
-
-/// What a new run takes over from a run that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fork {
-    pub from: TaskId,
-    /// The digest of the old run's record.
-    pub record: Digest,
-    /// In the order in which they are taken over.
-    pub items: Vec<ForkItem>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ForkItem {
-    Record(Inherited),
-    /// A child that starts again. Its id is assigned when the fork is decided.
-    Again {
-        key: Name,
-        input: Digest,
-        child: Box<Submission>,
-    },
-}
-
-/// The steps of a plan, upstreams first. Their ids are assigned when the run is decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedSteps {
-    /// The digest of the plan as it was written.
-    pub digest: Digest,
-    pub steps: Vec<StepSubmission>,
-}
-
-/// One step of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepSubmission {
-    pub key: Name,
-    pub kind: Name,
-    pub queue: Name,
-    pub priority: i32,
-    pub policy: Policy,
-    pub upstreams: Arc<[Name]>,
-    pub terms: StepTerms,
-    /// Its ceiling.
-    pub budget: Option<Box<Budget>>,
-    /// As it was written, references included.
-    pub input: Json,
-    pub input_digest: Digest,
-    pub traceparent: Option<Text>,
-    pub fingerprint: Digest,
-}
-
-impl PlannedSteps {
-    /// The steps of a stored plan once more.
-    pub(crate) fn again(stored: Vec<StoredStep>) -> Self {
-        let fingerprints = stored.iter().map(|step| step.spec.fingerprint);
-        let fingerprints: Vec<[u8; 32]> = fingerprints.map(|it| *it.bytes()).collect();
-        let parts: Vec<&[u8]> = fingerprints.iter().map(|bytes| &bytes[..]).collect();
-        let digest = Digest::of(&parts);
-        Self { digest, steps: stored.into_iter().map(StepSubmission::again).collect() }
-    }
-
-    /// The steps as they are stored, each with the id of its task.
-    pub(crate) fn stored(
-        &self,
-        scope: &Scope,
-        mut next_id: impl FnMut() -> TaskId,
-    ) -> Vec<StoredStep> {
-        let steps = (0..).zip(&self.steps);
-        steps.map(|(place, step)| step.stored(place, scope, next_id())).collect()
-    }
-}
-
-impl StepSubmission {
-    fn again(stored: StoredStep) -> Self {
-        let StoredStep { place: _, step, spec, missing: _, blame: _ } = stored;
-        let PlanStep { child, upstreams, terms } = step;
-        let Submit { kind, queue, priority, policy, input: input_digest, budget, .. } =
-            child.submit;
-        let Spec { input, traceparent, fingerprint, .. } = spec;
-        Self {
-            key: child.key,
-            kind,
-            queue,
-            priority,
-            policy,
-            upstreams,
-            terms,
-            budget,
-            input,
-            input_digest,
-            traceparent,
-            fingerprint,
-        }
-    }
-
-    fn stored(&self, place: u32, scope: &Scope, id: TaskId) -> StoredStep {
-        let submit = Submit {
-            id,
-            scope: scope.clone(),
-            kind: self.kind.clone(),
-            queue: self.queue.clone(),
-            priority: self.priority,
-            policy: self.policy.clone(),
-            run_at: None,
-            input: self.input_digest,
-            budget: self.budget.clone(),
-            flow: None,
-            fingerprint: self.fingerprint,
-        };
-        let spec = Spec {
-            input: self.input.clone(),
-            goal: None,
-            task_key: Some(self.key.clone()),
-            asset_id: None,
-            resources: None,
-            labels: BTreeMap::new(),
-            traceparent: self.traceparent.clone(),
-            key: None,
-            fingerprint: self.fingerprint,
-        };
-        let child = ChildCall { key: self.key.clone(), is_detached: false, submit };
-        let step = PlanStep { child, upstreams: self.upstreams.clone(), terms: self.terms.clone() };
-        StoredStep::new(place, step, spec)
-    }
-}
-
-impl Submission {
-    /// The queues in which it waits, one after the other or side by side.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "said in calls over HTTP only"))]
-    pub(crate) fn queues(&self) -> impl Iterator<Item = &Name> {
-        let stages = self.stages.iter().flat_map(|stages| stages.iter()).map(|stage| &stage.queue);
-        let steps = self.steps.iter().flat_map(|planned| &planned.steps).map(|step| &step.queue);
-        let items = self.fork.iter().flat_map(|fork| &fork.items);
-        let again = items.filter_map(|item| match item {
-            ForkItem::Again { child, .. } => Some(&child.queue),
-            ForkItem::Record(_) => None,
-        });
-        std::iter::once(&self.queue).chain(stages).chain(steps).chain(again)
-    }
-
-    /// Spans begin when the submission is decided. A repeated submission is recognised by the spans as sent, and keeps
-    /// the instants of the first.
-    pub(crate) fn starts_at(&self, now: Time) -> Option<Time> {
-        self.run_at.or_else(|| self.delay.map(|delay| now.plus(delay)))
-    }
-
-    pub(crate) fn policy_at(&self, now: Time) -> Policy {
-        let deadline = self.deadline_in.map(|span| now.plus(span));
-        Policy { deadline: self.policy.deadline.or(deadline), ..self.policy.clone() }
-    }
-}
 
 /// One request of a batch.
 #[derive(Clone, Debug)]
@@ -234,8 +54,8 @@ pub(crate) enum Item {
         /// Lines that a worker sent with it.
         log: Option<Box<SentLog>>,
     },
-    /// A request about a schedule.
-    Schedule(Box<ScheduleItem>),
+    /// A request about an object.
+    Object(Box<ObjectRequest>),
     /// A request about recovery.
     Recovery(Box<RecoveryItem>),
     /// A request about a deployment.
@@ -247,51 +67,6 @@ pub(crate) enum Item {
 pub(crate) struct Watched {
     pub(crate) effect: EffectId,
     pub(crate) item: Name,
-}
-
-/// A request about a schedule, of a client or of time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScheduleItem {
-    pub scope: Scope,
-    pub target: ScheduleTarget,
-    pub call: ScheduleCall,
-    /// The API key of the caller; `None` if time asks.
-    pub by: Option<Name>,
-}
-
-/// Which schedule is meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScheduleTarget {
-    /// One that is to be created. Its id is assigned when it is decided.
-    New,
-    Id(Name),
-    Name(Name),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScheduleCall {
-    Create {
-        name: Name,
-        terms: Terms,
-        is_paused: bool,
-        template: Json,
-    },
-    Update {
-        terms: TermsChange,
-        template: Option<Json>,
-    },
-    Pause,
-    Resume,
-    Delete,
-    /// Submit a run for the moment of the decision.
-    Trigger,
-    /// Fire the instants of a range of the past, both ends included.
-    Backfill {
-        from: Time,
-        to: Time,
-    },
-    /// Time has come for some instants.
-    Fire,
 }
 
 /// A request about recovery, of a person, of time, or of the one who carries out what was decided.
@@ -471,19 +246,12 @@ impl Item {
         Item::asking(key, Request::Undelivered(Undelivered { lease }))
     }
 
-    /// A schedule that was found due.
-    pub(crate) fn fire(key: ObjectKey) -> Self {
-        let ObjectKey { scope, id, .. } = key;
-        let target = ScheduleTarget::Id(id);
-        Item::Schedule(Box::new(ScheduleItem { scope, target, call: ScheduleCall::Fire, by: None }))
-    }
-
     /// Where what it is about lives.
     pub(crate) fn scope(&self) -> &Scope {
         match self {
             Item::Submit { submission, .. } => &submission.scope,
             Item::About { key, .. } | Item::WithChildren { key, .. } => &key.scope,
-            Item::Schedule(item) => &item.scope,
+            Item::Object(request) => request.scope(),
             Item::Recovery(item) => &item.scope,
             Item::Topology(item) => &item.scope,
         }
@@ -501,7 +269,7 @@ impl Item {
                 }
                 _ => None,
             },
-            Item::Submit { .. } | Item::Schedule(_) | Item::Recovery(_) => None,
+            Item::Submit { .. } | Item::Object(_) | Item::Recovery(_) => None,
         }
     }
 
@@ -550,7 +318,7 @@ impl Item {
             Item::WithChildren { key, request, .. } => {
                 has_detached_child(request).then_some(&key.scope)
             }
-            Item::Schedule(item) => Some(&item.scope),
+            Item::Object(request) => Some(request.scope()),
             Item::Topology(item) => Some(&item.scope),
             Item::About { .. } | Item::Recovery(_) => None,
         }
@@ -571,7 +339,7 @@ impl Item {
             Item::About { .. }
             | Item::WithChildren { .. }
             | Item::Submit { .. }
-            | Item::Schedule(_)
+            | Item::Object(_)
             | Item::Recovery(_) => PriorityClass::NewWork,
         }
     }

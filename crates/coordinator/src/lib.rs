@@ -49,6 +49,7 @@ mod scope_budgets;
 pub mod server;
 mod set_aside;
 mod spend_metrics;
+mod subjects;
 mod submit_defaults;
 mod task_watch;
 mod topologies;

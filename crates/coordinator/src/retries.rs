@@ -11,13 +11,14 @@ use edge::digests;
 use store::runs::StoredStep;
 use store::{Browse, Failure, RowsAfter, Spec, StoredTask, TaskKey};
 use verdict::event::Submitted;
-use verdict::plan::{PlanState, Stage};
+use verdict::plan::{PlanState, PlanStep, Stage};
 use verdict::redrive::{self, NotRetryable, Repeat};
-use verdict::{Name, RunState, State, Subject, Text, Time};
+use verdict::request::Submit;
+use verdict::{Digest, Name, RunState, State, Subject, Text, Time};
 use wire::Code;
 use wire::names::{FORK_OF_LABEL, ORIGIN_LABEL, RETRY_OF_LABEL};
 
-use crate::item::{PlannedSteps, Submission};
+use crate::item::{PlannedSteps, StepSubmission, Submission};
 
 /// Steps read at once.
 const STEPS_PER_READ: usize = 500;
@@ -145,8 +146,38 @@ pub fn retry(
         },
         stages,
         fork: None,
-        steps: (!steps.is_empty()).then(|| Arc::new(PlannedSteps::again(steps))),
+        steps: (!steps.is_empty()).then(|| Arc::new(planned_again(steps))),
     }))
+}
+
+/// The steps of a stored plan once more.
+fn planned_again(stored: Vec<StoredStep>) -> PlannedSteps {
+    let fingerprints = stored.iter().map(|step| step.spec.fingerprint);
+    let fingerprints: Vec<[u8; 32]> = fingerprints.map(|it| *it.bytes()).collect();
+    let parts: Vec<&[u8]> = fingerprints.iter().map(|bytes| &bytes[..]).collect();
+    let digest = Digest::of(&parts);
+    PlannedSteps { digest, steps: stored.into_iter().map(step_again).collect() }
+}
+
+fn step_again(stored: StoredStep) -> StepSubmission {
+    let StoredStep { place: _, step, spec, missing: _, blame: _ } = stored;
+    let PlanStep { child, upstreams, terms } = step;
+    let Submit { kind, queue, priority, policy, input: input_digest, budget, .. } = child.submit;
+    let Spec { input, traceparent, fingerprint, .. } = spec;
+    StepSubmission {
+        key: child.key,
+        kind,
+        queue,
+        priority,
+        policy,
+        upstreams,
+        terms,
+        budget,
+        input,
+        input_digest,
+        traceparent,
+        fingerprint,
+    }
 }
 
 /// How far a task has come; `None` for a plain one.

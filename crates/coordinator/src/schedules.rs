@@ -1,21 +1,19 @@
-//! Between schedules and their surroundings: the calendar that names instants, and the submission of a template.
+//! Between schedules and their surroundings: requests of clients, the calendar that names instants, and what a template submits.
 //!
-//! The rules ([`verdict::schedule`]) know neither. What is computed here depends on nothing but the schedule and the time of the
+//! The rules ([`verdict::schedule`]) know none of them. What is computed here depends on nothing but the schedule and the time of the
 //! decision, so every coordinator computes the same.
 
 use calendar::{Cron, Interval, Zone};
-use edge::digests;
 use verdict::schedule::{
-    CatchUp, DUE_MAX, Instants, Overlap, Recurrence, Schedule, Terms, TermsChange, WINDOW_DEFAULT,
-    ZONE_DEFAULT, firing_key,
+    CalendarQuery, CatchUp, DUE_MAX, InstantRange, Instants, Overlap, Recurrence, Terms,
+    TermsChange, WINDOW_DEFAULT, ZONE_DEFAULT,
 };
 use verdict::{Json, Name, Scope, Span, Text, Time};
-use wire::names::SCHEDULE_LABEL;
 use wire::requests::SubmitRun;
 use wire::schedules::{CreateSchedule, UpdateSchedule};
-use wire::{Check as _, Code, FieldError};
+use wire::{Check as _, FieldError};
 
-use crate::item::{ScheduleCall, ScheduleItem, ScheduleTarget, Submission};
+use crate::item::{ScheduleCall, ScheduleRequest, ScheduleTarget, Submission};
 use crate::requests::checked_submission;
 use crate::submit_defaults::SubmitDefaults;
 
@@ -30,7 +28,7 @@ pub fn create(
     defaults: &SubmitDefaults,
     now: Time,
     by: Name,
-) -> Result<ScheduleItem, FieldError> {
+) -> Result<ScheduleRequest, FieldError> {
     let CreateSchedule {
         name,
         cron,
@@ -57,7 +55,7 @@ pub fn create(
         template: template(run, defaults),
     };
     let target = ScheduleTarget::New;
-    Ok(ScheduleItem { scope: scope.clone(), target, call, by: Some(by) })
+    Ok(ScheduleRequest { scope: scope.clone(), target, call, by: Some(by) })
 }
 
 /// The change of a schedule, from a request that was validated when it was parsed.
@@ -140,27 +138,16 @@ pub fn template_run(template: &Json) -> Option<SubmitRun> {
     Some(run)
 }
 
-/// The submission for an instant, or the code of its refusal.
-pub fn submission(
-    scope: &Scope,
-    id: &Name,
-    instant: Time,
-    template: &Json,
-) -> Result<Submission, Name> {
-    // The template was checked when it was written. It is refused if this program knows less than the one that wrote it.
-    let run = template_run(template).ok_or_else(|| Name::from(Code::InvalidArgument.as_str()))?;
-    let key = firing_key(id, instant);
-    let mut submission =
-        checked_submission(scope, run, Some(key.to_string()), &SubmitDefaults::default());
-    // Whatever the template says by then: an instant is one run.
-    submission.spec.fingerprint = digests::firing(key.as_str());
-    submission.spec.labels.insert(SCHEDULE_LABEL.to_owned(), id.to_string());
-    Ok(submission)
+/// What a template submits, apart from what its instant adds; `None` if it cannot be read. It was checked when it was written, so
+/// that is where this program knows less than the one that wrote it.
+pub fn submission(scope: &Scope, template: &Json) -> Option<Submission> {
+    let run = template_run(template)?;
+    Some(checked_submission(scope, run, None, &SubmitDefaults::default()))
 }
 
-/// The recurrence of stored terms; `None` if this program cannot read them.
-fn recurrence(terms: &Terms) -> Option<calendar::Recurrence> {
-    Some(match &terms.recurrence {
+/// A stored recurrence; `None` if this program cannot read them.
+fn readable(recurrence: &Recurrence) -> Option<calendar::Recurrence> {
+    Some(match recurrence {
         Recurrence::Cron { expression, zone } => calendar::Recurrence::Cron {
             cron: expression.as_str().parse().ok()?,
             zone: Zone::named(zone.as_str()).ok()?,
@@ -171,33 +158,46 @@ fn recurrence(terms: &Terms) -> Option<calendar::Recurrence> {
     })
 }
 
-/// The first instant after a time.
-pub fn next(terms: &Terms, after: Time) -> Option<Time> {
-    recurrence(terms)?.next(after.millis()).map(Time::from_millis)
-}
-
 /// The instants after a time, at most `count`.
 pub fn upcoming(terms: &Terms, after: Time, count: usize) -> Vec<Time> {
-    let found = recurrence(terms).map(|it| it.upcoming(after.millis(), count));
-    found.unwrap_or_default().into_iter().map(Time::from_millis).collect()
+    let found = readable(&terms.recurrence).map(|it| it.upcoming(after.millis(), count));
+    times(found.unwrap_or_default())
 }
 
-/// What the calendar says at the moment of a decision.
-pub fn instants(schedule: &Schedule, now: Time) -> Instants {
-    let recurrence = recurrence(&schedule.terms);
-    let (Some(recurrence), Some(first)) = (recurrence, schedule.next) else {
-        return Instants::default();
-    };
-    let due = recurrence.latest(first.millis(), now.millis(), DUE_MAX);
-    Instants {
-        due: due.into_iter().map(Time::from_millis).collect(),
-        next: recurrence.next(now.millis()).map(Time::from_millis),
+/// What the calendar says. Of a recurrence that cannot be read there are no instants.
+pub fn instants(query: &CalendarQuery) -> Instants {
+    let Some(recurrence) = readable(&query.recurrence) else { return Instants::default() };
+    match query.range {
+        InstantRange::After(now) => Instants { due: Vec::new(), next: next(&recurrence, now) },
+        InstantRange::Due { first, now } => Instants {
+            due: times(recurrence.latest(first.millis(), now.millis(), DUE_MAX)),
+            next: next(&recurrence, now),
+        },
+        InstantRange::Within { from, to } => {
+            let (after, until) = (from.millis().saturating_sub(1), to.millis());
+            Instants { due: times(recurrence.within(after, until, BACKFILL_MAX)), next: None }
+        }
     }
 }
 
-/// The instants of a range, both ends included: all of them, or one more than may wait.
-pub fn in_range(terms: &Terms, from: Time, to: Time) -> Vec<Time> {
-    let found = recurrence(terms)
-        .map(|it| it.within(from.millis().saturating_sub(1), to.millis(), BACKFILL_MAX));
-    found.unwrap_or_default().into_iter().map(Time::from_millis).collect()
+fn next(recurrence: &calendar::Recurrence, after: Time) -> Option<Time> {
+    recurrence.next(after.millis()).map(Time::from_millis)
+}
+
+fn times(millis: Vec<i64>) -> Vec<Time> {
+    millis.into_iter().map(Time::from_millis).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use edge::digests;
+    use verdict::schedule::{RUN_LABEL, firing_fingerprint};
+    use wire::names::SCHEDULE_LABEL;
+
+    #[test]
+    fn the_rules_and_the_edge_name_a_run_of_a_schedule_alike() {
+        let key = "sched/sched_01k9zz/1763500000000";
+        assert_eq!(firing_fingerprint(&key.into()), digests::firing(key));
+        assert_eq!(RUN_LABEL, SCHEDULE_LABEL);
+    }
 }

@@ -43,7 +43,7 @@ impl Item {
                 1 + steps + inherited + told()
             }
             Item::About { request, .. } => 1 + recorded(request) + told() + self.logged(),
-            Item::Schedule(_) => 1,
+            Item::Object(request) => request.weight(),
             Item::Recovery(item) => match &item.call {
                 RecoveryCall::Match { notes } => 1 + notes.len(),
                 RecoveryCall::Executed { outcomes, .. } => 1 + outcomes.len(),

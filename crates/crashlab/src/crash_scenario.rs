@@ -219,7 +219,7 @@ impl CrashScenario {
         }
         let reader = self.load.recording_as("reader");
         loop {
-            match reader.client().queues().await {
+            match reader.client().queues().list().await {
                 Ok(seen) if seen.queues.iter().all(is_empty) => return Ok(()),
                 Ok(_) => {}
                 Err(error) if error.is_retryable() => reader.next_coordinator(),

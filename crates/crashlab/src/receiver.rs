@@ -12,7 +12,7 @@ use historyck::{Event, Recorder};
 use serde_json::{Value, json};
 use tenure::Client;
 use wire::EffectState;
-use wire::effects::{CreateEndpoint, ListEffects};
+use wire::effects::CreateEndpoint;
 use wire::requests::{CheckpointCall, LeaseRequest};
 
 use crate::load::RETRY_DELAY;
@@ -125,8 +125,7 @@ pub(crate) async fn settled(client: &Client) -> Result<()> {
 
 async fn is_settled(client: &Client) -> Result<bool> {
     for state in [EffectState::Queued, EffectState::Pending, EffectState::InFlight] {
-        let page = ListEffects { state: Some(state), ..ListEffects::default() };
-        if !client.effects().list(&page).await?.effects.is_empty() {
+        if !client.effects().list().state(state).await?.effects.is_empty() {
             return Ok(false);
         }
     }

@@ -8,8 +8,10 @@
 //!   the change becomes an entry of the log;
 //! - read them beside the writers, page by page: [`crate::Browse::objects`], [`crate::Browse::object_log`].
 
+pub use verdict::UniqueKey;
 use verdict::approval::{Approval, ApprovalChange, Outcome};
 use verdict::schedule::Schedule;
+pub use verdict::schedule::template_key;
 use verdict::{Json, Name, Object, ObjectKey, ObjectType, Scope, TaskId, Time};
 
 use crate::codec::Stored;
@@ -41,14 +43,6 @@ impl ObjectChange {
     pub fn forgets_before(&self) -> Option<u32> {
         self.after.key.object_type.forgets_before(self.after.revision)
     }
-}
-
-/// A unique key of a type in a scope.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UniqueKey {
-    pub scope: Scope,
-    pub object_type: ObjectType,
-    pub unique_key: Name,
 }
 
 /// An object as it was loaded.
@@ -333,11 +327,6 @@ pub fn schedule_change(
         body: schedule.write().into(),
     };
     ObjectChange { after, at, by }
-}
-
-/// The key of the template of a schedule, which has the same id.
-pub fn template_key(key: &ObjectKey) -> ObjectKey {
-    ObjectKey { object_type: ObjectType::ScheduleTemplate, ..key.clone() }
 }
 
 /// The object of a template after a change.

@@ -2,56 +2,21 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 
-pub use verdict::Renewals;
 use verdict::event::Submitted;
 use verdict::flow::{Rate, RateUse, Starts};
 use verdict::plan::PlanState;
 use verdict::run::Checkpoint;
 use verdict::{
-    ClosedAttempt, Digest, Done, Event, Fence, Json, LeaseId, Moment, Name, Refusal, Request,
-    RunRequest, RunState, Scope, Settled, Subject, Task, TaskId, Text, Time, WorkerVerdict,
+    ClosedAttempt, Digest, Done, Event, Fence, LeaseId, Moment, Name, Refusal, Request, RunRequest,
+    RunState, Scope, Settled, Subject, Task, TaskId, Time, WorkerVerdict,
+};
+pub use verdict::{
+    FlowRef, IdempotencyKey, KeyOwner, Renewals, Resources, Spec, TaskKey, Unfinished,
 };
 
 use crate::failure::{Failure, FailureKind};
 use crate::runs::{StoredChild, StoredSignal, StoredStep};
-
-/// The key of a task: its id is never used without its scope.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TaskKey {
-    pub scope: Scope,
-    pub id: TaskId,
-}
-
-/// Ids are unique across scopes, so the hash uses the id alone; equality compares both.
-impl Hash for TaskKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id.hash(state);
-    }
-}
-
-/// The parts of a submission that no rule reads. Written once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
-    pub input: Json,
-    pub goal: Option<Text>,
-    pub task_key: Option<Name>,
-    pub asset_id: Option<Text>,
-    pub resources: Option<Resources>,
-    pub labels: BTreeMap<String, String>,
-    pub traceparent: Option<Text>,
-    /// The idempotency key as the client wrote it.
-    pub key: Option<Text>,
-    pub fingerprint: Digest,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resources {
-    pub memory_bytes: Option<u64>,
-    pub cpu_millicores: Option<u64>,
-    pub timeout_ms: Option<u64>,
-}
 
 /// An ended task's position in the order of submission. Opaque: only the engine that produced it can interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,20 +31,6 @@ pub struct EndedTask {
     pub completed_at: Time,
     /// Whether something is still to be done about an object that belongs to it: an effect that is not delivered.
     pub has_pending_objects: bool,
-}
-
-/// An idempotency key in its scope.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct IdempotencyKey {
-    pub scope: Scope,
-    pub text: Text,
-}
-
-/// The last use of an idempotency key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyOwner {
-    pub task: TaskId,
-    pub fingerprint: Digest,
 }
 
 /// One task's change: everything that one batch has decided about it so far.
@@ -214,21 +165,6 @@ impl Refused {
     }
 }
 
-/// A flow key in its scope.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowRef {
-    pub scope: Scope,
-    pub key: Name,
-}
-
-impl FlowRef {
-    /// The key of a task, if it has one.
-    pub fn of(task: &Task) -> Option<Self> {
-        let flow = task.flow()?;
-        Some(Self { scope: task.scope.clone(), key: flow.name.clone() })
-    }
-}
-
 /// A flow key that a live task has, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowKeyRow {
@@ -344,14 +280,6 @@ pub struct QueueDepth {
     pub runs: u64,
     /// The instant from which the longest-waiting ready task could have been leased.
     pub oldest_ready_at: Option<Time>,
-}
-
-/// The unfinished work of a tenant, which a quota limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unfinished {
-    pub runs: u64,
-    /// Tasks that have a parent.
-    pub children: u64,
 }
 
 /// The leases that one worker holds on the tasks of one queue.

@@ -81,6 +81,21 @@ impl Headroom {
 /// is full of runs which wait for children would otherwise never have room for one.
 pub const CHILDREN_PER_RUN: u64 = 100;
 
+/// The unfinished work of a tenant, which a quota limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    pub runs: u64,
+    /// Tasks that have a parent.
+    pub children: u64,
+}
+
+impl Unfinished {
+    #[must_use]
+    pub const fn plus(self, more: Self) -> Self {
+        Self { runs: self.runs + more.runs, children: self.children + more.children }
+    }
+}
+
 /// The maximum number of unfinished runs of a tenant, and the present numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {

@@ -14,11 +14,19 @@
 //!   it waits for nothing but room in the quota and in the budgets of its workspace and tenant.
 //! - Everything is bounded: [`DUE_MAX`], [`WAITING_MAX`].
 
+mod calendar;
+mod call;
+mod decide;
+mod needs;
 mod round;
 
-use crate::id::{Name, TaskId, Text};
+use crate::id::{Digest, Name, TaskId, Text};
+use crate::object::{ObjectKey, ObjectType};
 use crate::time::{Span, Time};
 
+pub use calendar::{CalendarQuery, InstantRange};
+pub use call::{ScheduleCall, ScheduleRequest, ScheduleTarget};
+pub use decide::Schedules;
 pub use round::{Fired, Round};
 
 /// The most instants of one decision: of more that were missed, the latest count. A schedule that missed more has been forgotten, not
@@ -78,7 +86,7 @@ pub struct TermsChange {
 }
 
 /// The rule that names the instants. It was checked where it came in.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Recurrence {
     Cron { expression: Text, zone: Name },
     Every { every: Span, anchor: Time },
@@ -225,6 +233,17 @@ pub fn firing_key(id: &Name, instant: Time) -> Text {
     Text::from(format!("{FIRING_KEY_PREFIX}{id}/{}", instant.millis()))
 }
 
+/// The digest of the run of an instant under its key. It says nothing of the template, which may have changed by then.
+pub fn firing_fingerprint(key: &Text) -> Digest {
+    Digest::of_bytes(format!("{{\"firing\":\"{key}\"}}").as_bytes())
+}
+
+/// The label of every run of a schedule. It has the id.
+pub const RUN_LABEL: &str = "tenure.schedule";
+
+/// The code under which an instant is refused whose template this program cannot read.
+const UNREADABLE: &str = "invalid_argument";
+
 /// What the key of every firing begins with.
 pub const FIRING_KEY_PREFIX: &str = "sched/";
 
@@ -232,6 +251,11 @@ pub const FIRING_KEY_PREFIX: &str = "sched/";
 pub fn schedule_id(fresh: TaskId) -> Name {
     let fresh = fresh.to_string();
     Name::from(format!("{ID_PREFIX}{}", fresh.strip_prefix("task_").unwrap_or(&fresh)))
+}
+
+/// The key of the template of a schedule, which has the same id.
+pub fn template_key(key: &ObjectKey) -> ObjectKey {
+    ObjectKey { object_type: ObjectType::ScheduleTemplate, ..key.clone() }
 }
 
 /// What ids of schedules begin with, and names of schedules do not.
@@ -299,6 +323,11 @@ impl Schedule {
     /// When it is to be considered again.
     pub fn due(&self) -> Option<Time> {
         [self.next, self.look_at].into_iter().flatten().min()
+    }
+
+    /// Whether something is to be done about it now.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.due().is_some_and(|due| due.has_come(now))
     }
 
     pub const fn status(&self) -> &'static str {

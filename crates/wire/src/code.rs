@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::answers::Problem;
-use crate::{Time, Verdict, pages};
+use crate::{Time, Verdict};
 
 /// Why a request was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -242,8 +242,9 @@ impl Code {
     }
 
     /// The page about this code, in Markdown: what happened, why, and what to do next.
+    #[cfg(feature = "answering")]
     pub const fn explanation(self) -> &'static str {
-        pages::explanation(self)
+        crate::pages::explanation(self)
     }
 }
 

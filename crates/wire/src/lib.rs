@@ -27,6 +27,7 @@ pub mod limits;
 pub mod names;
 #[cfg(feature = "openapi")]
 mod openapi;
+#[cfg(feature = "answering")]
 mod pages;
 mod parse;
 pub mod pausing;

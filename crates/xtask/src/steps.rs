@@ -25,6 +25,19 @@ const DOC_TESTS: &[&str] = &["test", "--quiet", "--workspace", "--doc", "--featu
 /// All of them, also after one has failed: a run is long, and one report of everything is worth more than an early end.
 const TESTS: &[&str] =
     &["nextest", "run", "--workspace", "--no-fail-fast", "--features", lab::FEATURE];
+/// A test for each case of the conformance kit, against the Rust SDK.
+const CONFORM: &[&str] = &[
+    "nextest",
+    "run",
+    "--profile",
+    "conform",
+    "--workspace",
+    "--no-fail-fast",
+    "--features",
+    lab::FEATURE,
+];
+/// Cases at a time, for every processor: they wait nearly all the time, for a lease or a pause.
+const CASES_PER_PROCESSOR: usize = 4;
 /// Tests at a time, for every two processors. One of them only computes (`.config/nextest.toml`); the others spend about
 /// half of their time waiting for a disk, a database or a lease.
 const TESTS_PER_TWO_PROCESSORS: usize = 4;
@@ -51,14 +64,23 @@ pub(crate) fn test(root: &Path) -> Result<()> {
     times.note("crash lab, beside the last four", took);
     // Alone: the cases of the conformance kit judge what a worker does within a short lease.
     times.step("SDKs for Python and Node, and the console", || sdks::run(root, build.server()))?;
+    times.step("the Rust SDK against the conformance kit", || conform(root))?;
     println!("\n== time of each step before the tests\n{times}\n\n== tests");
     let at_a_time = tests_at_a_time().to_string();
     cargo(root, &[TESTS, &["--test-threads", &at_a_time]].concat()).context("failed at the tests")
 }
 
+fn conform(root: &Path) -> Result<()> {
+    let at_a_time = (processors() * CASES_PER_PROCESSOR).to_string();
+    cargo(root, &[CONFORM, &["--test-threads", &at_a_time]].concat())
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn tests_at_a_time() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    (processors * TESTS_PER_TWO_PROCESSORS).div_ceil(2)
+    (processors() * TESTS_PER_TWO_PROCESSORS).div_ceil(2)
 }
 
 /// `cargo xtask hostile`: that step alone, with the binary it needs.

@@ -245,8 +245,11 @@ def test_resources_answer(worker: Running) -> None:
     client = worker.client
     run = worker.submit("greet", "Ada")
     run.result(timeout=PATIENCE)
-    # The coordinator lists a worker when it has done something for it, not when the process starts.
-    assert any(each["workerId"] for each in client.workers.list())
+    # The coordinator writes down who works a moment after it granted the first work.
+    end = time.monotonic() + PATIENCE
+    while not any(each["workerId"] for each in client.workers.list()):
+        assert time.monotonic() < end, "the worker is not listed"
+        time.sleep(0.05)
     assert client.queues.pause("paused-queue", reason="test")["queue"] == "paused-queue"
     client.queues.resume("paused-queue")
     secret = client.endpoints.create("crm", "http://127.0.0.1:9/", types=["run.failed"])["secret"]

@@ -15,7 +15,7 @@ async fn agent(ctx: Flow, question: String) -> Result<String, Failure> {
             // What a model says that it used.
             step.spend(Spend { tokens: TOKENS, ..Spend::default() });
             println!("thought {thought} about {question}");
-            Ok::<_, Failure>(format!("thought {thought}"))
+            Ok(format!("thought {thought}"))
         })
         .await?;
     }

@@ -15,7 +15,7 @@ struct Invoice {
 }
 
 async fn invoice(ctx: Flow, invoice: Invoice) -> Result<String, Failure> {
-    let number: u64 = ctx.step("number", async |_| Ok::<_, Failure>(invoice.cents % 1_000)).await?;
+    let number: u64 = ctx.step("number", async |_| Ok(invoice.cents % 1_000)).await?;
 
     // Recorded once, and delivered in the order of the customer's invoices. Nobody works while it is on its way.
     let told = Effect::to("billing", "invoice.issued", &invoice)?.aggregate(&invoice.customer);

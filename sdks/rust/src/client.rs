@@ -4,19 +4,24 @@
 //! The key makes it safe to repeat a submission after a lost answer. Calls about one run are
 //! methods of [`RunHandle`]; the calls of workers and administrators are in separate files.
 
-mod admin;
 mod approvals;
+mod audit;
+mod budgets;
 mod deployments;
 mod effects;
-mod kinds;
+mod keys;
+mod limits;
 mod many;
+mod queues;
 mod recovery;
+mod request;
 mod runs;
 mod schedules;
 mod submissions;
 mod submit_and_wait;
 mod waits;
 mod worker_protocol;
+mod workers;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,19 +30,27 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::answers::{FlowKeys, Queues, Ready, RunAccepted, SignalAccepted, Version, Workers};
-use wire::requests::{ForkRun, ListFlowKeys, ListWorkers, RetryRun, SendSignal};
+use wire::admin::SetAside;
+use wire::answers::{Ready, RunAccepted, SignalAccepted, Version};
+use wire::requests::{ForkRun, RetryRun, SendSignal};
 use workflow::RunKind;
 
 pub use self::approvals::Approvals;
+pub use self::audit::Audit;
+pub use self::budgets::Budgets;
 pub use self::deployments::Deployments;
 pub use self::effects::{Effects, WebhookEndpoints};
+pub use self::keys::Keys;
+pub use self::limits::Limits;
+pub use self::queues::Queues;
 pub use self::recovery::Recovery;
+pub use self::request::Request;
 pub use self::runs::RunsRequest;
 pub use self::schedules::Schedules;
 use self::submissions::Submissions;
 pub(crate) use self::waits::Found;
 use self::waits::Waits;
+pub use self::workers::{Kinds, Workers};
 use crate::codec::{Codec, Sealer};
 use crate::endpoints::Endpoints;
 use crate::root_certificates::RootCertificates;
@@ -203,30 +216,9 @@ impl Client {
         RunHandle::new(self.clone(), run_id.into())
     }
 
-    /// The waiting and running tasks of each queue.
-    pub async fn queues(&self) -> Result<Queues, Error> {
-        self.transport.call(&self.get(&["v1", "queues"], &())?).await
-    }
-
-    /// Which workers poll for what at the coordinator that answers, and which hold leases. Only a page
-    /// without a `next_after` is the last.
-    ///
-    /// ```no_run
-    /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
-    /// for worker in client.workers(&Default::default()).await?.workers {
-    ///     let held: u64 = worker.leases.iter().map(|leases| leases.count).sum();
-    ///     println!("{} holds {held} leases", worker.worker_id);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn workers(&self, page: &ListWorkers) -> Result<Workers, Error> {
-        self.transport.call(&self.get(&["v1", "workers"], page)?).await
-    }
-
-    /// The flow keys of runs that have not ended: who holds their slots, and how many wait for one. Only a page without a
-    /// `next_after` is the last.
-    pub async fn flow_keys(&self, page: &ListFlowKeys) -> Result<FlowKeys, Error> {
-        self.transport.call(&self.get(&["v1", "flow-keys"], page)?).await
+    /// Tasks that the answering server cannot continue, and why. Needs a key with the role admin.
+    pub async fn set_aside(&self) -> Result<SetAside, Error> {
+        self.get_json(&["v1", "set-aside"], &()).await
     }
 
     /// Sends a retry under its key, so that a repetition cannot submit the run twice.

@@ -73,11 +73,21 @@ mod worker;
 #[cfg(doctest)]
 mod wrong_pairs;
 
+pub use ::wire::answers::{
+    BudgetLeft, BudgetView, CancelAccepted, Explanation, History, HistoryEntry, Record, Run,
+    RunAccepted, RunError, RunList,
+};
+pub use ::wire::requests::StallAction;
+pub use ::wire::{
+    ApprovalState, BudgetPeriod, CandidateState, Code, EffectState, ErrorCategory, Json, LogLevel,
+    Outcome, PauseStateState, Role, ScheduleState, State, Time, TraceContext, Verdict,
+    WorkOrderState,
+};
 pub use artifact::{ArtifactMove, NewArtifact};
 pub use budget::{Budget, OnSoft};
 pub use client::{
-    Approvals, Client, DEFAULT_URL, Deployments, Effects, Recovery, RunsRequest, Schedules,
-    WebhookEndpoints,
+    Approvals, Audit, Budgets, Client, DEFAULT_URL, Deployments, Effects, Keys, Kinds, Limits,
+    Queues, Recovery, Request, RunsRequest, Schedules, WebhookEndpoints, Workers,
 };
 pub use codec::Codec;
 pub use endpoint::{Endpoint, OnDead};
@@ -93,23 +103,32 @@ pub use run_handle::{
 };
 pub use transport::Retries;
 pub use when::{CatchUp, Overlap, When};
-pub use wire;
-pub use wire::answers::{
-    BudgetLeft, BudgetView, CancelAccepted, Explanation, History, HistoryEntry, Queues, Record,
-    Run, RunAccepted, RunError, RunList, Workers,
-};
-pub use wire::requests::StallAction;
-pub use wire::{Code, ErrorCategory, Json, LogLevel, Outcome, State, Time, TraceContext, Verdict};
 pub use worker::{
     Ctx, Metrics, StopReason, TaskKind, WithState, Worker, WorkerEvent, WorkerMetrics,
 };
 #[doc(hidden)]
 pub use worker::{ProgramEnd, Recorder, RecorderEnd};
+/// The engine of durable functions, for the programs of Tenure itself. What users need of it has a name here.
+#[doc(hidden)]
 pub use workflow;
 pub use workflow::{
     Approval, ApprovalDecision, ApprovalOutcome, Builds, Delivery, DeliveryOutcome, Effect,
     Failure, Flow, Kind, OnError, Retry, RunKind, Spend, Step, Vote,
 };
+
+/// The shapes of the HTTP interface: answers, to name them in a signature, and requests, for [`Request::with`] and for programs
+/// with a worker loop of their own.
+pub mod wire {
+    pub use ::wire::{
+        ApprovalDecision, ApprovalOutcome, ApprovalState, AttemptOutcome, BudgetPeriod,
+        BudgetState, Builds, CandidateState, CatchUp, CheckpointKind, CheckpointOutcome, Code,
+        DeploymentState, EffectState, EndpointState, ErrorCategory, Json, LogLevel, OnDead,
+        OnError, Outcome, Overlap, PauseStateState, RecoveryAction, RecoveryEvaluator, Role,
+        ScheduleState, State, StepOutcome, Time, TimeError, TraceContext, UnknownCode, UnknownWord,
+        Verdict, WaitMode, WorkOrderState, admin, answers, approvals, effects, pausing, plan,
+        recovery, requests, schedules, scope_budgets, topologies,
+    };
+}
 
 /// Compiles the examples of the documents that show this crate.
 #[cfg(doctest)]
@@ -131,6 +150,9 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/determinism.md")]
     struct Determinism;
+
+    #[doc = include_str!("../../../docs/guide/flow-control.md")]
+    struct FlowControlGuide;
 
     #[doc = include_str!("../../../docs/guide/approvals.md")]
     struct ApprovalsGuide;

@@ -159,7 +159,7 @@ fn parked_message(message: &ParkedMessage) -> Check {
 
 /// Limits of tenants that are reached or nearly reached. Needs an administrator's key.
 async fn limits(client: &Client) -> Vec<Check> {
-    let all = match client.limits().await {
+    let all = match client.limits().list().await {
         Ok(found) => found.limits,
         Err(Error::Refused(problem)) if problem.code() == Some(Code::Forbidden) => {
             return vec![Check::ok("limits", "this key has no permission to list limits")];

@@ -6,7 +6,7 @@ use comfy_table::Cell;
 use tenure::Client;
 use wire::State;
 use wire::answers::{Run, RunError};
-use wire::requests::{Included, ListFlowKeys, ListRuns};
+use wire::requests::{Included, ListRuns};
 
 use super::filter::{self, Filters, More};
 use super::records;
@@ -82,8 +82,8 @@ async fn full_keys(client: &Client, runs: &[Run]) -> BTreeMap<String, String> {
         keys.filter_map(|run| Some(run.flow.as_ref()?.key.as_str())).collect();
     let mut full = BTreeMap::new();
     for key in keys.into_iter().take(KEYS_ASKED_MAX) {
-        let wanted = ListFlowKeys { key: Some(key.to_owned()), ..ListFlowKeys::default() };
-        let found = client.flow_keys(&wanted).await.map(|it| it.flow_keys).unwrap_or_default();
+        let found = client.queues().flow_keys().key(key).await;
+        let found = found.map(|it| it.flow_keys).unwrap_or_default();
         full.extend(found.first().and_then(flow::waits).map(|why| (key.to_owned(), why)));
     }
     full

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use comfy_table::Cell;
 use tenure::Client;
 use topology::Topology;
-use wire::topologies::{DeploymentView, ListDeployments, ListWorkOrders, TopologyPlan};
+use wire::topologies::{DeploymentView, ListDeployments, TopologyPlan};
 use wire::{Json, WorkOrderState, limits};
 
 use super::read;
@@ -105,7 +105,8 @@ pub(super) async fn list(client: &Client, format: Format) -> CommandResult {
     let mut page = ListDeployments { cursor: None, limit: Some(PAGE) };
     let mut found = Vec::new();
     loop {
-        let next = client.deployments().list(&page).await.map_err(server::cli_error)?;
+        let next =
+            client.deployments().list().with(page.clone()).await.map_err(server::cli_error)?;
         found.extend(next.deployments);
         page.cursor = next.cursor;
         if page.cursor.is_none() {
@@ -152,8 +153,7 @@ pub(super) async fn show(client: &Client, format: Format, named: &Named) -> Comm
     ))?;
     print_declared(&shown)?;
     for state in WorkOrderState::ALL {
-        let page = ListWorkOrders { state: Some(*state), cursor: None, limit: Some(PAGE) };
-        let found = client.deployments().work_orders(&named.name, &page).await;
+        let found = client.deployments().work_orders(&named.name).state(*state).limit(PAGE).await;
         let found = found.map_err(server::cli_error)?;
         let count = found.work_orders.len();
         let orders = match found.cursor {

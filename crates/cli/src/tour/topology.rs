@@ -15,11 +15,8 @@ use tokio::time::Instant;
 use topology::Topology;
 use topology::simulate::Script;
 use topology::simulate::script::{Condition, Decision, MoveTo, Performance, Step};
-use wire::approvals::{ApprovalView, ListApprovals};
-use wire::topologies::{
-    ArtifactView, CreateArtifact, ListPauseStates, ListWorkOrders, MoveArtifact, PauseStateView,
-    RequestEvent, WorkOrderView,
-};
+use wire::approvals::ApprovalView;
+use wire::topologies::{ArtifactView, CreateArtifact, MoveArtifact, PauseStateView, WorkOrderView};
 use wire::{ApprovalState, Json, PauseStateState};
 
 use super::processes::{expect, unexpected};
@@ -125,8 +122,8 @@ impl Tour {
             self.move_artifact(stage, wanted).await?;
         }
         if let Some(wanted) = &step.request {
-            let event = RequestEvent { event_type: wanted.event.clone(), key: wanted.key.clone() };
-            let made = deployments.request_event(name, &event).await.map_err(server::cli_error)?;
+            let made = deployments.event(name, &wanted.event, &wanted.key).await;
+            let made = made.map_err(server::cli_error)?;
             self.say.tell("requested", made.event_id)?;
         }
         Ok(())
@@ -205,9 +202,9 @@ impl Tour {
         answered: &mut BTreeMap<String, usize>,
         told: &mut Told,
     ) -> Result<(), CliError> {
-        let page = ListApprovals { state: Some(ApprovalState::Pending), cursor: None, limit: None };
         let approvals = self.server.client.approvals();
-        let asked = approvals.list(&page).await.map_err(server::cli_error)?;
+        let asked =
+            approvals.list().state(ApprovalState::Pending).await.map_err(server::cli_error)?;
         for approval in asked.approvals {
             let Some((check, decisions)) = stage.people(&approval) else { continue };
             let turn = answered.entry(check.to_owned()).or_default();
@@ -238,8 +235,7 @@ impl Tour {
     }
 
     async fn orders(&self, stage: &Stage) -> Result<Vec<WorkOrderView>, CliError> {
-        let all = ListWorkOrders::default();
-        let found = self.server.client.deployments().work_orders(stage.name(), &all).await;
+        let found = self.server.client.deployments().work_orders(stage.name()).await;
         Ok(found.map_err(server::cli_error)?.work_orders)
     }
 
@@ -274,9 +270,8 @@ impl Tour {
 
     /// The last thing that waits for a person.
     async fn inbox(&self, stage: &Stage) -> Result<(), CliError> {
-        let state = Some(PauseStateState::Open);
-        let page = ListPauseStates { state, cursor: None, limit: None };
-        let found = self.server.client.deployments().pause_states(stage.name(), &page).await;
+        let pauses = self.server.client.deployments().pause_states(stage.name());
+        let found = pauses.state(PauseStateState::Open).await;
         let found = found.map_err(server::cli_error)?.pause_states;
         let last = found.iter().max_by_key(|pause| pause.created_at);
         let last = last.ok_or_else(|| unexpected("nothing is in the inbox"))?;

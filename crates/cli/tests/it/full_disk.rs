@@ -106,7 +106,7 @@ async fn f19_a_full_disk_is_refused_clearly_and_service_goes_on_when_there_is_ro
     all_are_there(&client, &acknowledged).await;
     // The log tells the operator, who can free space, what is wrong.
     assert!(fs::read_to_string(log(&home)).unwrap().contains("disk is full"));
-    let waiting = client.queues().await.unwrap().queues.pop().unwrap();
+    let waiting = client.queues().list().await.unwrap().queues.pop().unwrap();
     assert_eq!(waiting.ready, acknowledged.len() as u64);
 
     disk.drop_ballast().unwrap();

@@ -4,7 +4,6 @@ use pgserver::Server;
 use serde_json::Value;
 use tenure::{Client, Error};
 use wire::Verdict;
-use wire::admin::RotateSigning;
 use wire::answers::Envelope;
 
 use crate::home::{Home, Process};
@@ -159,7 +158,7 @@ async fn keys_tokens_limits_and_the_audit_go_to_a_database_and_back() {
     let up = moved(&home, &file, &there);
     let (server, in_database) = serve_on(&home, &there);
     is_cancelled(&in_database, &first).await;
-    let rotated = in_database.rotate_signing(&RotateSigning::default()).await.unwrap();
+    let rotated = in_database.keys().rotate_signing().await.unwrap();
     assert!(rotated.previous_until.is_some(), "{rotated:?}");
     let second = hold(&in_database).await;
     stop(server);
@@ -168,7 +167,7 @@ async fn keys_tokens_limits_and_the_audit_go_to_a_database_and_back() {
     assert!(down["epoch"].as_u64() > up["epoch"].as_u64(), "{down} after {up}");
     let (server, in_file) = serve_on(&home, back);
     is_cancelled(&in_file, &second).await;
-    let limits = in_file.limits().await.unwrap().limits;
+    let limits = in_file.limits().list().await.unwrap().limits;
     assert_eq!(limits[0].unfinished_runs, Some(77), "{limits:?}");
     stop(server);
 }

@@ -10,11 +10,8 @@ use crashlab::rng::SeededRng;
 use crashlab::waits;
 use serde_json::{Value, json};
 use tenure::wire::Json;
-use tenure::wire::admin::CreateKey;
-use tenure::wire::approvals::{DecideApproval, ListApprovals};
-use tenure::wire::topologies::{
-    CreateArtifact, ListArtifacts, ListPauseStates, ListWorkOrders, MoveArtifact, RequestEvent,
-};
+use tenure::wire::approvals::DecideApproval;
+use tenure::wire::topologies::{CreateArtifact, MoveArtifact};
 use tenure::wire::{ApprovalDecision, ApprovalState, DeploymentState, Role};
 use tenure::{Client, Ctx, Failure, Worker};
 use tokio_util::sync::CancellationToken;
@@ -190,46 +187,33 @@ impl Play {
             }
         }
         if name == "task-management" {
-            let request = RequestEvent { event_type: "MANIFEST_REQUESTED".into(), key: "k".into() };
-            deployments.request_event(name, &request).await.unwrap();
+            deployments.event(name, "MANIFEST_REQUESTED", "k").await.unwrap();
         }
     }
 
     /// Approves what waits for people.
     async fn approve(&self) {
-        let pending =
-            ListApprovals { state: Some(ApprovalState::Pending), ..ListApprovals::default() };
         // The key of the executors did the work, so another one decides about it.
-        let wanted = CreateKey {
-            name: None,
-            roles: vec![Role::Approver],
-            tenant_id: None,
-            workspace_id: None,
-            queues: None,
-            expires_at: None,
-        };
-        let made = self.world.client.create_key(&wanted).await.unwrap();
+        let made = self.world.client.keys().create([Role::Approver]).await.unwrap();
         let person = Client::new(&url(&self.world.home), &made.secret).unwrap();
         let approvals = person.approvals();
-        for waiting in approvals.list(&pending).await.unwrap().approvals {
-            let yes = DecideApproval {
-                decision: ApprovalDecision::Approved,
-                digest: waiting.digest.clone(),
-                comment: None,
-            };
-            approvals.decide(&waiting.approval_id, &yes).await.unwrap();
+        let pending = approvals.list().state(ApprovalState::Pending).await.unwrap();
+        for waiting in pending.approvals {
+            let (decision, comment) = (ApprovalDecision::Approved, None);
+            let yes = DecideApproval { decision, digest: waiting.digest, comment };
+            approvals.decide(&waiting.approval_id, decision).with(yes).await.unwrap();
         }
     }
 
     async fn artifacts(&self, kind: &str) -> Vec<Value> {
-        let page = ListArtifacts { limit: Some(1000), ..ListArtifacts::default() };
-        let found = self.world.client.deployments().artifacts(self.story.name, kind, &page).await;
+        let artifacts = self.world.client.deployments().artifacts(self.story.name, kind);
+        let found = artifacts.limit(1000).await;
         found.unwrap().artifacts.iter().map(|it| serde_json::to_value(it).unwrap()).collect()
     }
 
     async fn orders(&self) -> Vec<Value> {
-        let page = ListWorkOrders { limit: Some(1000), ..ListWorkOrders::default() };
-        let found = self.world.client.deployments().work_orders(self.story.name, &page).await;
+        let orders = self.world.client.deployments().work_orders(self.story.name);
+        let found = orders.limit(1000).await;
         found.unwrap().work_orders.iter().map(|it| serde_json::to_value(it).unwrap()).collect()
     }
 
@@ -296,9 +280,8 @@ impl Play {
             ])
         };
         let orders: Vec<Value> = self.orders().await.iter().map(order).collect();
-        let page = ListPauseStates { limit: Some(1000), ..ListPauseStates::default() };
-        let pauses = self.world.client.deployments().pause_states(self.story.name, &page).await;
-        let pauses = pauses.unwrap().pause_states;
+        let pauses = self.world.client.deployments().pause_states(self.story.name);
+        let pauses = pauses.limit(1000).await.unwrap().pause_states;
         let ids: Vec<&String> = pauses.iter().map(|it| &it.id).collect();
         match self.story.is_exact {
             true => json!({"artifacts": artifacts, "orders": orders, "pauses": ids}),

@@ -21,21 +21,19 @@ use store::{
 };
 use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::log;
-use verdict::request::{Extend, Submit};
+use verdict::request::Extend;
 use verdict::run::{ChildCall, Inherit, Inherited, RunRequest};
 use verdict::scope_budget::Day;
 use verdict::{
-    Answer, ClosedAttempt, Digest, Moment, Object, ObjectKey, ObjectType, Reason, Request, Subject,
-    TaskId, Time,
+    Answer, ClosedAttempt, Digest, Moment, Object, ObjectType, Reason, Request, Subject, TaskId,
+    Time,
 };
 
 use super::deploying::Deploying;
-use super::load::key_of;
 use super::next_stage::{leased_next, with_next_lease};
 use super::polls::{Polls, RoundResult};
 use super::recovery::{Recovering, Reported};
 use super::role::CarrierRole;
-use super::schedules::Deciding;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
 use super::topologies::interests_roles;
 use super::working_set::{ForkRequests, SubmissionPayload, WorkingSet};
@@ -86,9 +84,7 @@ pub(super) struct BatchResult {
     /// Whether anything was written.
     pub(super) is_written: bool,
     pub(super) more_due: bool,
-    /// Schedules whose time has come.
-    pub(super) due_schedules: Vec<ObjectKey>,
-    /// What recovery and deployments have to look at, because time has come for it.
+    /// Requests about objects for which time has come.
     pub(super) due_objects: Vec<Item>,
     /// Recovery candidates have changed.
     pub(super) is_recovery_changed: bool,
@@ -220,7 +216,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         self.load(items).await?;
         faultpoint::point!("batch.loaded");
         let at = self.begin_deciding().await?;
-        self.load_schedules(items, at).await?;
+        self.load_objects(items, at).await?;
         self.load_debounced(items, at.now).await?;
         self.load_spend(items, at).await?;
         self.load_urgency(items, at).await?;
@@ -231,7 +227,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         faultpoint::point!("batch.decided");
         self.begin_part();
         self.deliver_messages(at).await?;
-        self.do_background_work(at).await?;
+        self.do_background_work(items, at).await?;
         self.save().await?;
         self.commit().await
     }
@@ -281,12 +277,11 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         let (work, ids, allowances) = (&mut self.work, &mut *self.ids, self.options.allowances);
         let decide = |item| decide_item(work, ids, item, at, allowances);
         self.result.answers = catch_panic(|| items.iter().map(decide).collect())?;
-        self.work.schedules.note_missed(items, &self.result.answers);
         Ok(())
     }
 
     /// Sweeps, grants and writes the keep-alive, as far as the batch includes them.
-    async fn do_background_work(&mut self, at: Moment) -> Result<(), Aborted> {
+    async fn do_background_work(&mut self, items: &[Item], at: Moment) -> Result<(), Aborted> {
         let BackgroundWork::Included { keep_alive, background_max } = self.options.background
         else {
             return Ok(());
@@ -297,7 +292,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
             self.begin_part();
             self.find_saved_messages(at).await?;
             self.deliver_messages(at).await?;
-            self.find_due_objects(at.now, background_max).await?;
+            self.find_due_objects(items, at.now, background_max).await?;
             faultpoint::point!("batch.swept");
         }
         if self.options.role.grants() {
@@ -418,11 +413,11 @@ pub(super) fn submit(
     at: Moment,
     allowances: &Allowances,
 ) -> Answer {
-    let request = submit_request(ids.task(at.now), submission, input, at);
+    let request = submission.submit(ids.task(at.now), input, at.now);
     let inherited = submission.fork.as_deref().map(|fork| inherit(fork, ids, at));
     let planned = submission.steps.as_ref();
-    let steps = planned
-        .map_or_else(Vec::new, |planned| planned.stored(&submission.scope, || ids.task(at.now)));
+    let steps =
+        planned.map_or_else(Vec::new, |it| it.created(&submission.scope, || ids.task(at.now)));
     let payload = SubmissionPayload { steps, inherited };
     work.submit(request, submission, payload, at, allowances)
 }
@@ -484,10 +479,7 @@ fn answer_item(
             work.watched.clear();
             answer
         }
-        Item::Schedule(item) => {
-            let (work, ids) = (&mut *work, &mut *ids);
-            Deciding { work, ids, allowances, at }.decide(item)?
-        }
+        Item::Object(request) => work.decide_object(ids, request, at)?,
         Item::Recovery(item) => Recovering { work: &mut *work, ids: &mut *ids, at }.decide(item),
         Item::Topology(item) => {
             let (work, ids) = (&mut *work, &mut *ids);
@@ -506,7 +498,7 @@ fn with_child_ids(
     let mut request = request.clone();
     let call = request.checkpoint_call_mut().expect("only a checkpoint has children");
     for (child, submission) in call.children.iter_mut().zip(children) {
-        child.submit = submit_request(ids.task(at.now), submission, child.submit.input, at);
+        child.submit = submission.submit(ids.task(at.now), child.submit.input, at.now);
     }
     request
 }
@@ -519,7 +511,7 @@ fn inherit(fork: &Fork, ids: &mut Ids, at: Moment) -> ForkRequests {
         taken.push(match item {
             ForkItem::Record(record) => record.clone(),
             ForkItem::Again { key, input, child } => {
-                let submit = submit_request(ids.task(at.now), child, *input, at);
+                let submit = child.submit(ids.task(at.now), *input, at.now);
                 specs.insert(submit.id, child.spec.clone());
                 Inherited::Again(ChildCall { key: key.clone(), is_detached: false, submit })
             }
@@ -544,28 +536,13 @@ fn is_locked(work: &WorkingSet, item: &Item) -> bool {
             work.is_locked(key) || work.recoveries.is_evaluation_locked(key)
         }
         Item::Submit { submission, .. } => {
-            key_of(submission).is_some_and(|key| work.is_key_holder_locked(&key))
+            submission.idempotency_key().is_some_and(|key| work.is_key_holder_locked(&key))
                 || work.is_debounce_locked(submission)
         }
-        Item::Schedule(item) => work.schedules.is_locked(item),
+        // It is known only with everything that it needs.
+        Item::Object(_) => false,
         Item::Recovery(item) => work.recoveries.is_item_locked(item, work),
         Item::Topology(item) => work.topologies.is_locked(item, work),
-    }
-}
-
-fn submit_request(id: TaskId, submission: &Submission, input: Digest, at: Moment) -> Submit {
-    Submit {
-        budget: submission.budget.clone(),
-        flow: submission.flow.clone(),
-        id,
-        scope: submission.scope.clone(),
-        kind: submission.kind.clone(),
-        queue: submission.queue.clone(),
-        priority: submission.priority,
-        policy: submission.policy_at(at.now),
-        run_at: submission.starts_at(at.now),
-        input,
-        fingerprint: submission.spec.fingerprint,
     }
 }
 

@@ -199,8 +199,7 @@ impl<S: Store> Carrier<S> {
         if background != BackgroundWork::None {
             self.answer_polls(&mut result);
         }
-        let due = std::mem::take(&mut result.due_schedules).into_iter().map(Item::fire);
-        self.fire(due.chain(std::mem::take(&mut result.due_objects)).collect());
+        self.fire(std::mem::take(&mut result.due_objects));
         self.topologies.note(&result.deployed);
         if result.is_recovery_changed {
             self.recovery.nudge();
@@ -229,7 +228,7 @@ impl<S: Store> Carrier<S> {
         self.watch.ended(&result.ended, std::mem::take(&mut result.awaited_ends));
     }
 
-    /// Schedules and notes that are due go into the next batch of the carrier that creates tasks.
+    /// Requests about objects that are due go into the next batch of the carrier that creates tasks.
     fn fire(&mut self, due: Vec<Item>) {
         if due.is_empty() || self.receiver.draining.is_cancelled() {
             return;

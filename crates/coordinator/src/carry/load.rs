@@ -28,13 +28,13 @@ impl Named {
         for item in items {
             match item {
                 Item::Submit { submission, .. } => {
-                    named.keys.extend(key_of(submission));
+                    named.keys.extend(submission.idempotency_key());
                     named.flows.extend(flow_of(submission));
                 }
                 Item::WithChildren { children, .. } => {
                     named.flows.extend(children.iter().filter_map(flow_of));
                 }
-                Item::About { .. } | Item::Schedule(_) | Item::Recovery(_) | Item::Topology(_) => {}
+                Item::About { .. } | Item::Object(_) | Item::Recovery(_) | Item::Topology(_) => {}
             }
             let Some((key, request)) = item.about() else { continue };
             named.tasks.push(key.clone());
@@ -43,11 +43,6 @@ impl Named {
         }
         named
     }
-}
-
-pub(super) fn key_of(submission: &Submission) -> Option<IdempotencyKey> {
-    let text = submission.spec.key.clone()?;
-    Some(IdempotencyKey { scope: submission.scope.clone(), text })
 }
 
 pub(super) fn flow_of(submission: &Submission) -> Option<FlowRef> {
@@ -62,7 +57,9 @@ impl<B: Batch> OpenBatch<'_, B> {
         let set_aside = Some(self.options.set_aside).filter(|tasks| !tasks.is_empty());
         let plan = Plan { exclude: set_aside, tenants: &tenants, prefetch: &wants };
         if let Some(counted) = self.batch.prepare(plan).await? {
-            self.work.unfinished.extend(tenants.into_iter().zip(counted));
+            for (tenant, counted) in tenants.into_iter().zip(counted) {
+                self.work.known.room.put_counted(tenant, counted);
+            }
         }
         Ok(())
     }
@@ -96,7 +93,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         let wanted: Vec<SpendQuery> = found.iter().map(query).collect();
         let sums = self.batch.look_up(Lookup::spend(&wanted)).await?.spend;
         let uses = found.into_iter().zip(sums);
-        self.work.budgets = uses
+        self.work.known.room.budgets = uses
             .map(|((scope, budget), used)| (scope.clone(), BudgetUse { scope, budget, used }))
             .collect();
         Ok(())

@@ -4,7 +4,7 @@
 //! request had come alone. Only the result is written.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use store::objects::{approval_change, fork_change, retry_change};
@@ -16,18 +16,20 @@ use store::{
 };
 use verdict::approval::{self, Approval};
 use verdict::decide::caller::may_report;
+use verdict::desk::{DeskChange, NewTask};
 use verdict::effect::Declared;
 use verdict::flow::Standing;
+use verdict::known::{Known, loaded_for};
 use verdict::log::{self, Piece, SentLog, TaskLog};
 use verdict::plan::limits::STEPS_PER_DECISION;
-use verdict::plan::{PlanForm, PlanRequest, PlanSubmit};
 use verdict::request::{Caller, Extend, Submit};
-use verdict::run::{Loaded, Message, Records, RunRequest, Waiting};
-use verdict::scope_budget::{BudgetUse, Day, budget_scopes, count_all};
+use verdict::run::{Loaded, Message, Waiting};
+use verdict::scope_budget::{BudgetUse, Day, count_all};
+use verdict::submission::NewStep;
 use verdict::{
-    Amounts, Answer, Balance, ClosedAttempt, Context, Event, FlowUses, KeyHolder, KeyUse, LeaseId,
-    Moment, Name, Next, Phase, Quota, ReadSet, Refusal, Request, Scope, Subject, Task, TaskId,
-    Time, Verdict, apply_verdict, closed_attempts, decide, stall,
+    Amounts, Answer, Balance, ClosedAttempt, Context, Event, KeyUse, LeaseId, Moment, Name, Next,
+    Phase, Quota, ReadSet, Refusal, Request, Scope, Subject, Task, TaskId, Time, Verdict,
+    apply_verdict, closed_attempts, decide, stall,
 };
 use wire::names::RETRY_OF_LABEL;
 
@@ -37,7 +39,6 @@ use super::load::flow_of;
 use super::messages::Letter;
 use super::next_stage::Urgency;
 use super::recovery::Recoveries;
-use super::schedules::Schedules;
 use super::topologies::Topologies;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
@@ -45,21 +46,20 @@ use crate::item::{Submission, Watched};
 use crate::outbox::{Endpoints, of_end};
 use crate::recovery::{self, Policies};
 use crate::spend_metrics;
+use crate::subjects::object_change;
 use crate::topologies::rows::note_of_end;
 use crate::trace::TraceEvent;
 
 #[derive(Default)]
 pub(super) struct WorkingSet {
-    slots: HashMap<TaskKey, Slot>,
-    /// Keys of changed slots, in the order of their first change.
+    /// The loaded rows, after what was decided.
+    pub(super) known: Known,
+    /// What is to be saved of tasks.
+    unsaved: HashMap<TaskKey, Unsaved>,
+    /// Keys of changed tasks, in the order of their first change.
     changed: Vec<TaskKey>,
     closed: HashMap<(TaskId, LeaseId), ClosedAttempt>,
-    holders: HashMap<IdempotencyKey, KeyOwner>,
-    /// Tasks that another writer has locked.
-    locked: HashSet<TaskKey>,
     refused: Vec<Refused>,
-    /// What requests about durable runs name, by task.
-    records: HashMap<TaskKey, Records>,
     /// What the children and steps that the next decision spawns are created with.
     pub(super) specs: HashMap<TaskId, Spec>,
     /// Messages of decisions that are not decided or saved yet, in order.
@@ -88,14 +88,6 @@ pub(super) struct WorkingSet {
     pub(super) topologies: Topologies,
     /// Who waits for newer runs with a flow key.
     pub(super) debounces: Debounces,
-    /// The schedules of the batch.
-    pub(super) schedules: Schedules,
-    /// Tasks accepted in this batch, by tenant with a quota: the store's count does not include them yet.
-    accepted: HashMap<Name, Unfinished>,
-    /// The flow keys that were looked up, after what was decided.
-    flows: HashMap<Scope, FlowUses>,
-    /// The budgets that hold for new runs of this batch, with what was used of them before it.
-    pub(super) budgets: BTreeMap<Scope, BudgetUse>,
     /// What decisions used, not saved yet.
     spend: BTreeMap<Scope, Amounts>,
     /// The logs that calls of this batch add lines to.
@@ -104,16 +96,15 @@ pub(super) struct WorkingSet {
     pub(super) paused: PausedQueues,
     /// How urgent the tasks are that wait in some queues: see [`super::next_stage`].
     pub(super) urgency: Urgency,
-    /// Unfinished runs by tenant, for tenants whose runs the store counted for this batch.
-    pub(super) unfinished: HashMap<Name, Unfinished>,
     /// Counts of everything that happened, for the metrics.
     pub(super) batch_metrics: BatchMetrics,
     /// Events to export as spans; `None` if no spans are exported.
     pub(super) trace_events: Option<Vec<TraceEvent>>,
 }
 
-struct Slot {
-    subject: Subject,
+/// What is to be saved of one task.
+#[derive(Default)]
+struct Unsaved {
     /// The revision in the store; `None` for a task that is not stored yet.
     stored: Option<u32>,
     spec: Option<Spec>,
@@ -124,40 +115,22 @@ struct Slot {
     is_changed: bool,
 }
 
-impl Slot {
-    fn loaded(subject: Subject) -> Self {
-        let stored = subject.live().map(|task| task.revision);
-        Self {
-            subject,
-            stored,
-            spec: None,
-            closed: Vec::new(),
-            entries: Vec::new(),
-            steps: Vec::new(),
-            is_changed: false,
-        }
-    }
-}
-
 impl WorkingSet {
     pub(super) fn put(&mut self, key: TaskKey, subject: Subject) {
-        self.slots.entry(key).or_insert_with(|| Slot::loaded(subject));
+        self.known.tasks.put(key, subject);
     }
 
     /// Marks a task as locked: nothing can be decided about it in this batch.
     pub(super) fn put_locked(&mut self, key: TaskKey) {
-        self.locked.insert(key);
+        self.known.tasks.lock(key);
     }
 
     pub(super) fn is_locked(&self, key: &TaskKey) -> bool {
-        self.locked.contains(key)
+        self.known.tasks.is_locked(key)
     }
 
     pub(super) fn is_key_holder_locked(&self, key: &IdempotencyKey) -> bool {
-        let holder = self.holders.get(key);
-        holder.is_some_and(|held| {
-            self.locked.contains(&TaskKey { scope: key.scope.clone(), id: held.task })
-        })
+        self.known.is_holder_locked(key)
     }
 
     pub(super) fn put_closed(&mut self, closed: ClosedAttempt) {
@@ -165,48 +138,49 @@ impl WorkingSet {
     }
 
     pub(super) fn put_holder(&mut self, key: IdempotencyKey, held: KeyOwner) {
-        self.holders.insert(key, held);
+        self.known.keys.put(key, Some(held));
     }
 
     /// Adds flow keys as the store knows them, in place of what was known before.
     pub(super) fn put_flows(&mut self, flows: Vec<FlowRef>, found: Vec<Option<KeyUse>>) {
         for (FlowRef { scope, key }, in_use) in flows.into_iter().zip(found) {
-            self.flows.entry(scope).or_default().put(key, in_use);
+            self.known.flows.entry(scope).or_default().put(key, in_use);
         }
     }
 
     /// Adds what was loaded for one request about a durable run.
     pub(super) fn put_records(&mut self, key: TaskKey, loaded: Loaded) {
-        self.records.entry(key).or_default().put(loaded);
+        self.known.records.entry(key).or_default().put(loaded);
     }
 
     /// Forgets what was loaded for a task, because it is loaded again after a save.
     pub(super) fn forget_records(&mut self, key: &TaskKey) {
-        self.records.remove(key);
+        self.known.records.remove(key);
     }
 
     pub(super) fn is_loaded(&self, key: &TaskKey) -> bool {
-        self.slots.contains_key(key)
+        self.known.tasks.contains(key)
     }
 
     pub(super) fn is_absent(&self, key: &TaskKey) -> bool {
-        self.slots.get(key).is_some_and(|slot| slot.subject == Subject::Absent)
+        self.known.tasks.get(key) == Some(&Subject::Absent)
     }
 
     /// Adds a task that a message is about to create.
     pub(super) fn put_new(&mut self, key: TaskKey, spec: Spec) {
-        self.slots.insert(key, Slot { spec: Some(spec), ..Slot::loaded(Subject::Absent) });
+        self.unsaved.insert(key.clone(), Unsaved { spec: Some(spec), ..Unsaved::default() });
+        self.known.tasks.set(key, Subject::Absent);
     }
 
     /// When the first step of a checkpoint call was recorded, in this batch or before.
     pub(super) fn recorded_at(&self, key: &TaskKey, request: &Request) -> Option<Time> {
         let first = &request.checkpoint_call()?.steps.first()?.key;
-        self.records.get(key)?.checkpoint(first).map(|checkpoint| checkpoint.at)
+        self.known.records.get(key)?.checkpoint(first).map(|checkpoint| checkpoint.at)
     }
 
     /// What the task may use and has used, after what was decided.
     pub(super) fn balance(&self, key: &TaskKey) -> Option<Box<Balance>> {
-        let run = match &self.slots.get(key)?.subject {
+        let run = match self.known.tasks.get(key)? {
             Subject::Absent => return None,
             Subject::Live(task) => &task.run,
             Subject::Done(done) => &done.run,
@@ -223,7 +197,7 @@ impl WorkingSet {
     }
 
     pub(super) fn task(&self, key: &TaskKey) -> Option<&Task> {
-        self.slots.get(key)?.subject.live()
+        self.known.tasks.live(key)
     }
 
     /// Decides a submission. A new task joins the set with its idempotency key.
@@ -236,10 +210,11 @@ impl WorkingSet {
         allowances: &Allowances,
     ) -> Answer {
         let SubmissionPayload { steps, inherited } = payload;
-        let (spec, id, fingerprint) = (&submission.spec, submit.id, submit.fingerprint);
-        let (scope, budgets) = (submit.scope.clone(), self.budgets_of(&submit.scope));
-        let key = spec.key.clone().map(|text| IdempotencyKey { scope: scope.clone(), text });
-        let holder = key.as_ref().and_then(|key| self.holder(key));
+        let (spec, id) = (&submission.spec, submit.id);
+        let scope = submit.scope.clone();
+        let budgets = self.known.room.budgets_of(&scope);
+        let key = submission.idempotency_key();
+        let holder = key.as_ref().and_then(|key| self.known.holder(key));
         let wait = match self.replacement(submission, at.now) {
             Ok(wait) => wait,
             // One that was submitted before replaces nothing now.
@@ -255,12 +230,12 @@ impl WorkingSet {
         if !budgets.is_empty() {
             count_all(&mut submit);
         }
-        let request = submitting(submit, submission, &steps);
-        let holder = key.as_ref().and_then(|key| self.holder(key));
+        let request = submission.request(submit, &steps);
+        let holder = key.as_ref().and_then(|key| self.known.holder(key));
         // One that takes the place of another needs no room.
         let quota = self.quota(&scope.tenant, allowances).filter(|_| replaces.is_none());
         let is_limited = quota.is_some();
-        let (flows, budgets) = (self.flows.get(&scope), &budgets);
+        let (flows, budgets) = (self.known.flows.get(&scope), &budgets);
         let context = Context { holder, quota, flows, budgets, ..Context::default() };
         let verdict = decide(ReadSet { subject: &Subject::Absent, context }, &request, at);
         let refused = inherited.as_ref().and_then(|fork| fork.refusal(&verdict, at));
@@ -269,21 +244,9 @@ impl WorkingSet {
         if verdict.events.is_empty() || refused.is_some() {
             return answer.clone();
         }
-        if is_limited {
-            let accepted = self.accepted.entry(scope.tenant.clone()).or_default();
-            accepted.runs += 1;
-            accepted.children += steps.len() as u64;
-        }
-        if let Some(key) = key {
-            self.holders.insert(key, KeyOwner { task: id, fingerprint });
-        }
         let task = TaskKey { scope, id };
-        let first = steps.iter().take(STEPS_PER_DECISION);
-        self.specs = first.map(|it| (it.step.child.submit.id, it.spec.clone())).collect();
-        let slot = Slot { spec: Some(spec.clone()), steps, ..Slot::loaded(Subject::Absent) };
-        self.slots.insert(task.clone(), slot);
-        let answer = self.settle(&task, Cow::Owned(request), verdict, at);
-        self.specs.clear();
+        let new = NewTask { spec: spec.clone(), steps };
+        let answer = self.join(&task, request, verdict, new, is_limited, at);
         if let Some(from) = spec.labels.get(RETRY_OF_LABEL).and_then(|it| TaskId::parse(it)) {
             self.objects.push(retry_change(&task.scope, from, id, at.now));
         }
@@ -294,6 +257,62 @@ impl WorkingSet {
             self.replace(&task, flow, &wait, at);
         }
         answer
+    }
+
+    /// Adds a task that was accepted, with its idempotency key and the room that it takes.
+    fn join(
+        &mut self,
+        task: &TaskKey,
+        request: Request,
+        verdict: Verdict,
+        new: NewTask,
+        is_limited: bool,
+        at: Moment,
+    ) -> Answer {
+        let NewTask { spec, steps } = new;
+        if is_limited {
+            let more = Unfinished { runs: 1, children: steps.len() as u64 };
+            self.known.room.accept(&task.scope.tenant, more);
+        }
+        if let Some(text) = spec.key.clone() {
+            let key = IdempotencyKey { scope: task.scope.clone(), text };
+            let owner = KeyOwner { task: task.id, fingerprint: spec.fingerprint };
+            self.known.keys.put(key, Some(owner));
+        }
+        let first = steps.iter().take(STEPS_PER_DECISION);
+        self.specs = first.map(|it| (it.step.child.submit.id, it.spec.clone())).collect();
+        let steps = (0..).zip(steps);
+        let steps = steps.map(|(place, new)| StoredStep::new(place, new.step, new.spec)).collect();
+        let unsaved = Unsaved { spec: Some(spec), steps, ..Unsaved::default() };
+        self.unsaved.insert(task.clone(), unsaved);
+        self.known.tasks.set(task.clone(), Subject::Absent);
+        let answer = self.settle(task, Cow::Owned(request), verdict, at);
+        self.specs.clear();
+        answer
+    }
+
+    /// Adds what was decided at a desk, as it is.
+    pub(super) fn apply(&mut self, changes: Vec<DeskChange>, by: Option<&Name>, at: Moment) {
+        for change in changes {
+            match change {
+                DeskChange::Submitted { key, request, verdict, new } => {
+                    self.batch_metrics.note_submission(&verdict.answer);
+                    if !verdict.events.is_empty() {
+                        let is_limited = self.known.room.is_limited(&key.scope.tenant);
+                        self.join(&key, request, verdict, *new, is_limited, at);
+                    }
+                }
+                DeskChange::Asked { key, request, verdict } => {
+                    let subject = self.known.tasks.get(&key);
+                    let at = subject.expect("what is asked is known").dated(at);
+                    self.settle(&key, Cow::Owned(request), verdict, at);
+                }
+                DeskChange::Written { key, row } => {
+                    self.objects.push(object_change(&key, &row, at.now, by));
+                    self.known.objects.write(key, row);
+                }
+            }
+        }
     }
 
     /// Lets a new run take over what another one recorded, and links the two.
@@ -310,28 +329,9 @@ impl WorkingSet {
     /// The tenant's quota and use: what the store counts, plus what this batch accepted.
     fn quota(&self, tenant: &Name, allowances: &Allowances) -> Option<Quota> {
         let max = allowances.quota(tenant)?;
-        let counted = self.unfinished.get(tenant).copied();
-        let stored = counted.unwrap_or_else(|| allowances.unfinished(tenant));
-        let accepted = self.accepted.get(tenant).copied().unwrap_or_default();
-        let (unfinished, children) =
-            (stored.runs + accepted.runs, stored.children + accepted.children);
-        Some(Quota { max, unfinished, children })
-    }
-
-    /// The budgets that hold for runs of this scope.
-    fn budgets_of(&self, scope: &Scope) -> Vec<BudgetUse> {
-        if self.budgets.is_empty() {
-            return Vec::new();
-        }
-        let found = |scope: &Scope| self.budgets.get(scope).cloned();
-        budget_scopes(scope).iter().filter_map(found).collect()
-    }
-
-    fn holder(&self, key: &IdempotencyKey) -> Option<KeyHolder<'_>> {
-        let held = self.holders.get(key)?;
-        let task = TaskKey { scope: key.scope.clone(), id: held.task };
-        let subject = &self.slots.get(&task)?.subject;
-        Some(KeyHolder { subject, fingerprint: held.fingerprint })
+        let counted = self.known.room.counted(tenant);
+        let counted = counted.unwrap_or_else(|| allowances.unfinished(tenant));
+        Some(self.known.room.used_of(tenant, max, counted))
     }
 
     /// Decides a request about a task that is already in the set.
@@ -347,19 +347,19 @@ impl WorkingSet {
 
     /// Whether a report of this caller takes effect.
     pub(super) fn may_report(&self, key: &TaskKey, caller: &Caller, at: Moment) -> bool {
-        let subject = self.slots.get(key).map(|slot| &slot.subject);
+        let subject = self.known.tasks.get(key);
         subject.is_some_and(|it| may_report(it, caller, it.dated(at)))
     }
 
     /// The keys under which the earlier stages of a task were done, where people decide about them.
     pub(super) fn done_by(&self, key: &TaskKey) -> Vec<Name> {
-        let task = self.slots.get(key).and_then(|slot| slot.subject.live());
+        let task = self.task(key);
         task.and_then(|task| task.stages()).map(|it| it.done_by.clone()).unwrap_or_default()
     }
 
     /// Whether the lines of this caller are kept, if its call is not refused.
     pub(super) fn may_log(&self, key: &TaskKey, caller: &Caller, at: Moment) -> bool {
-        let subject = self.slots.get(key).map(|slot| &slot.subject);
+        let subject = self.known.tasks.get(key);
         subject.is_some_and(|it| log::may_add(it, caller, it.dated(at)))
     }
 
@@ -398,7 +398,7 @@ impl WorkingSet {
         let ids = child_ids(&request);
         self.specs = ids.into_iter().zip(children.iter().map(|it| it.spec.clone())).collect();
         let quota = self.quota(&key.scope.tenant, allowances);
-        let budgets = self.budgets_of(&key.scope);
+        let budgets = self.known.room.budgets_of(&key.scope);
         if !budgets.is_empty() {
             count_detached(&mut request);
         }
@@ -407,10 +407,10 @@ impl WorkingSet {
         let extra = Extra { loaded, quota, budgets };
         let answer = self.decide_on(key, Cow::Owned(request), extra, at);
         if quota.is_some() {
-            let accepted = self.accepted.entry(key.scope.tenant.clone()).or_default();
             for letter in &self.outbox[sent..] {
-                accepted.runs += u64::from(letter.starts_run());
-                accepted.children += u64::from(letter.starts_child());
+                let runs = u64::from(letter.starts_run());
+                let more = Unfinished { runs, children: u64::from(letter.starts_child()) };
+                self.known.room.accept(&key.scope.tenant, more);
             }
         }
         self.specs.clear();
@@ -419,11 +419,7 @@ impl WorkingSet {
 
     /// What the rules need of a durable run. `None` for every plain task.
     fn loaded_for(&self, key: &TaskKey, request: &Request) -> Option<Loaded> {
-        let subject = &self.slots.get(key)?.subject;
-        let is_durable = matches!(request, Request::Run(_))
-            || subject.live().is_some_and(|task| task.run.is_some());
-        let load = |records: &Records| records.load(subject, request);
-        is_durable.then(|| self.records.get(key).map_or_else(Loaded::default, load))
+        loaded_for(self.known.tasks.get(key)?, self.known.records.get(key), request)
     }
 
     fn decide_on(
@@ -433,21 +429,22 @@ impl WorkingSet {
         extra: Extra,
         at: Moment,
     ) -> Answer {
-        let slot = self.slots.get(key).expect("every task of a batch is loaded first");
-        let at = slot.subject.dated(at);
+        let subject = self.known.tasks.get(key).expect("every task of a batch is loaded first");
+        let at = subject.dated(at);
         let closed = request.caller().and_then(|caller| {
             // The store does not have an attempt yet that closed in this batch.
-            let here = slot.closed.iter().find(|closed| closed.lease == caller.lease);
+            let mut closed_here = self.unsaved.get(key).into_iter().flat_map(|it| &it.closed);
+            let here = closed_here.find(|closed| closed.lease == caller.lease);
             here.or_else(|| self.closed.get(&(key.id, caller.lease)))
         });
         let is_queue_paused = matches!(*request, Request::Grant(_))
-            && slot.subject.live().is_some_and(|it| self.paused.contains(&it.scope, &it.queue));
+            && subject.live().is_some_and(|it| self.paused.contains(&it.scope, &it.queue));
         let Extra { loaded, quota, budgets } = &extra;
         let (run, quota) = (loaded.as_ref(), *quota);
-        let flows = self.flows.get(&key.scope);
+        let flows = self.known.flows.get(&key.scope);
         let context =
             Context { closed, is_queue_paused, run, quota, flows, budgets, ..Context::default() };
-        let read_set = ReadSet { subject: &slot.subject, context };
+        let read_set = ReadSet { subject, context };
         let verdict = decide(read_set, &request, at);
         if let Answer::Refused(refusal) = &verdict.answer {
             self.refused.extend(Refused::of(key, &request, refusal, at.now));
@@ -470,10 +467,7 @@ impl WorkingSet {
 
     /// Extends leases that were acquired since `since` and have expired.
     pub(super) fn extend_late_grants(&mut self, since: Time, at: Moment) {
-        let is_late = |slot: &Slot| late_grant(slot.subject.live(), since, at).is_some();
-        let late = self.slots.iter().filter(|(_, slot)| is_late(slot));
-        let mut late: Vec<TaskKey> = late.map(|(key, _)| key.clone()).collect();
-        late.sort();
+        let late = self.known.tasks.live_keys(|task| late_grant(Some(task), since, at).is_some());
         late.iter().for_each(|key| self.extend_late_grant(key, since, at));
     }
 
@@ -485,12 +479,7 @@ impl WorkingSet {
 
     /// Decides `request` about every lease in the set, in a deterministic order.
     pub(super) fn extend_leases(&mut self, request: &Request, at: Moment) {
-        let is_leased =
-            |slot: &Slot| slot.subject.live().is_some_and(|task| task.lease().is_some());
-        let leased = self.slots.iter().filter(|(_, slot)| is_leased(slot));
-        let mut leased: Vec<TaskKey> = leased.map(|(key, _)| key.clone()).collect();
-        leased.sort();
-        for key in leased {
+        for key in self.known.tasks.live_keys(|task| task.lease().is_some()) {
             self.decide(&key, Cow::Borrowed(request), at);
         }
     }
@@ -503,9 +492,10 @@ impl WorkingSet {
         verdict: Verdict,
         at: Moment,
     ) -> Answer {
-        let slot = self.slots.get_mut(key).expect("a settled task is in the set");
-        let has_ended = matches!(slot.subject, Subject::Done(_));
-        let before = slot.subject.live();
+        let Known { tasks, records, flows, .. } = &mut self.known;
+        let subject = tasks.get_mut(key).expect("a settled task is in the set");
+        let has_ended = matches!(subject, Subject::Done(_));
+        let before = subject.live();
         let approvals: Vec<Approval> = before
             .and_then(|task| task.run.as_ref())
             .map_or_else(Vec::new, |run| run.approvals.open.clone());
@@ -515,26 +505,27 @@ impl WorkingSet {
                 note_trace_events(trace_events, task, event, at.now);
             }
         }
-        let used = spend_metrics::used(&slot.subject);
+        let used = spend_metrics::used(subject);
         let was = Standing::of(before);
-        let applied = apply_verdict(&mut slot.subject, verdict, at);
-        if let Some(flows) = self.flows.get_mut(&key.scope) {
-            flows.follow(was, &slot.subject);
+        let stored = before.map(|task| task.revision);
+        let applied = apply_verdict(subject, verdict, at);
+        if let Some(flows) = flows.get_mut(&key.scope) {
+            flows.follow(was, subject);
         }
         let Some(settled) = applied.settled else { return applied.answer };
-        let more = self.batch_metrics.spend.note(used, &slot.subject, &settled.events);
+        let more = self.batch_metrics.spend.note(used, subject, &settled.events);
         if more != Amounts::default() {
             let sum = self.spend.entry(key.scope.clone()).or_default();
             *sum = sum.plus(more);
         }
-        if let Some(records) = self.records.get_mut(key) {
+        if let Some(records) = records.get_mut(key) {
             records.note(&settled.events);
         }
         let (scope, specs) = (&key.scope, &mut self.specs);
         let letter = |message: &Message| Letter::new(scope, message, specs);
         self.outbox.extend(settled.messages.iter().map(letter));
-        let run = slot.subject.run_id().unwrap_or(key.id);
-        let changes = approval::changes(&approvals, &slot.subject, &settled.events);
+        let run = subject.run_id().unwrap_or(key.id);
+        let changes = approval::changes(&approvals, subject, &settled.events);
         let change = |change| approval_change(&key.scope, key.id, run, change, applied.at.now);
         self.objects.extend(changes.iter().cloned().map(change));
         if !self.declared.is_empty() {
@@ -542,12 +533,12 @@ impl WorkingSet {
             let asked = Declared::intents(&self.declared, &settled.events, place, now);
             self.asked.extend(asked.into_iter().map(|intent| Asked { intent, run }));
         }
-        if !self.watched.is_empty() && slot.subject.live().is_some_and(is_suspended) {
+        if !self.watched.is_empty() && subject.live().is_some_and(is_suspended) {
             let place = (&key.scope, key.id, run, applied.at.now);
             let opened = self.watched.iter().map(|watched| AwaitedEffect::new(place, watched));
             self.awaiting.extend(opened);
         }
-        if let Subject::Done(done) = &slot.subject
+        if let Subject::Done(done) = subject
             && !has_ended
         {
             let is_evaluated = self.is_evaluated;
@@ -555,16 +546,18 @@ impl WorkingSet {
             self.objects.extend(note);
             self.objects.extend(note_of_end(done));
         }
-        if let Subject::Done(done) = &slot.subject
+        if let Subject::Done(done) = subject
             && !has_ended
             && !self.endpoints.is_empty()
         {
             let asked = of_end(&self.endpoints, done, run).into_iter();
             self.asked.extend(asked.map(|intent| Asked { intent, run }));
         }
-        slot.closed.extend(closed_attempts(&settled.events).cloned());
-        slot.entries.extend(Entry::of(settled, applied.at, request));
-        if !std::mem::replace(&mut slot.is_changed, true) {
+        let unsaved = self.unsaved.entry(key.clone());
+        let unsaved = unsaved.or_insert_with(|| Unsaved { stored, ..Unsaved::default() });
+        unsaved.closed.extend(closed_attempts(&settled.events).cloned());
+        unsaved.entries.extend(Entry::of(settled, applied.at, request));
+        if !std::mem::replace(&mut unsaved.is_changed, true) {
             self.changed.push(key.clone());
         }
         applied.answer
@@ -580,18 +573,9 @@ impl WorkingSet {
     pub(super) fn take(&mut self) -> (Vec<Change>, Vec<Refused>) {
         let changed = std::mem::take(&mut self.changed);
         let changes = changed.into_iter().filter_map(|key| {
-            let slot = self.slots.get_mut(&key)?;
-            slot.is_changed = false;
-            let before = slot.stored;
-            slot.stored = slot.subject.live().map(|task| task.revision);
-            Some(Change {
-                before,
-                after: slot.subject.clone(),
-                spec: slot.spec.take(),
-                closed: std::mem::take(&mut slot.closed),
-                entries: std::mem::take(&mut slot.entries),
-                steps: std::mem::take(&mut slot.steps),
-            })
+            let Unsaved { stored, spec, closed, entries, steps, .. } = self.unsaved.remove(&key)?;
+            let after = self.known.tasks.get(&key)?.clone();
+            Some(Change { before: stored, after, spec, closed, entries, steps })
         });
         (changes.collect(), std::mem::take(&mut self.refused))
     }
@@ -601,7 +585,7 @@ impl WorkingSet {
 #[derive(Default)]
 pub(super) struct SubmissionPayload {
     /// The steps of its plan, each with the id of its task.
-    pub(super) steps: Vec<StoredStep>,
+    pub(super) steps: Vec<NewStep>,
     pub(super) inherited: Option<ForkRequests>,
 }
 
@@ -668,18 +652,4 @@ fn note_trace_events(trace_events: &mut Vec<TraceEvent>, task: &Task, event: &Ev
     if let Event::AttemptClosed { next: Next::End(end), .. } | Event::Ended(end) = event {
         trace_events.push(TraceEvent::ended(task, end, now));
     }
-}
-
-/// The request of a submission, with its plan if it has one.
-fn submitting(submit: Submit, submission: &Submission, steps: &[StoredStep]) -> Request {
-    let form = match (&submission.stages, &submission.steps) {
-        (Some(stages), _) => PlanForm::Stages { digest: submit.input, stages: Arc::clone(stages) },
-        (None, Some(planned)) => {
-            PlanForm::Steps { digest: planned.digest, count: steps.len() as u32 }
-        }
-        (None, None) => return Request::Submit(submit),
-    };
-    let steps = steps.iter().map(|stored| stored.step.clone()).collect();
-    let plan = PlanSubmit { submit, form, steps };
-    Request::Run(Box::new(RunRequest::Plan(PlanRequest::Submit(plan))))
 }

@@ -33,7 +33,7 @@ use super::submit::unexpected;
 use super::translate::{instant, query, time};
 use crate::admit::principals::Principal;
 use crate::admit::{ClientPrincipal, ReaderPrincipal};
-use crate::item::{ScheduleCall, ScheduleItem, ScheduleTarget};
+use crate::item::{ScheduleCall, ScheduleRequest, ScheduleTarget};
 use crate::schedules;
 
 pub(super) async fn create(
@@ -220,7 +220,7 @@ async fn change(
     Ok(Json(view(&id, schedule, new_run.or(found.run))))
 }
 
-async fn decided(app: &AppState, item: ScheduleItem) -> Result<ScheduleAnswer, ApiError> {
+async fn decided(app: &AppState, item: ScheduleRequest) -> Result<ScheduleAnswer, ApiError> {
     let answered = app.decided(app.coordinator.schedule(item)).await??;
     match answered.answer {
         Answer::Schedule(answer) => Ok(*answer),
@@ -238,9 +238,9 @@ struct FoundSchedule {
 }
 
 impl FoundSchedule {
-    fn asked(&self, scope: &Scope, call: ScheduleCall, by: &Name) -> ScheduleItem {
+    fn asked(&self, scope: &Scope, call: ScheduleCall, by: &Name) -> ScheduleRequest {
         let target = ScheduleTarget::Id(self.id.clone());
-        ScheduleItem { scope: scope.clone(), target, call, by: Some(by.clone()) }
+        ScheduleRequest { scope: scope.clone(), target, call, by: Some(by.clone()) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::item::{ScheduleCall, ScheduleItem, ScheduleTarget};
+use coordinator::item::{ScheduleCall, ScheduleRequest, ScheduleTarget};
 use coordinator::{Coordinator, Options, Reply};
 use store::browse::{Browse, ScanDepth};
 use store::objects::{ObjectFilter, schedule_of};
@@ -47,7 +47,7 @@ async fn create_all(coordinator: &Coordinator) {
         let name = Name::from(format!("customer-{number}"));
         let call = ScheduleCall::Create { name, terms, is_paused: false, template };
         let (scope, target) = (Scope::default(), ScheduleTarget::New);
-        let item = ScheduleItem { scope, target, call, by: None };
+        let item = ScheduleRequest { scope, target, call, by: None };
         let coordinator = coordinator.clone();
         calls.spawn(async move { coordinator.schedule(item).await });
         if calls.len() >= AT_ONCE {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use coordinator::item::{ScheduleCall, ScheduleItem, ScheduleTarget};
+use coordinator::item::{ScheduleCall, ScheduleRequest, ScheduleTarget};
 use coordinator::{Coordinator, Options};
 use store::browse::{Browse, ScanDepth};
 use store::{PostgresStore, postgres};
@@ -39,11 +39,11 @@ async fn create(coordinator: &Coordinator, number: usize) -> Name {
     let name = Name::from(format!("s{number}"));
     let call = ScheduleCall::Create { name, terms, is_paused: false, template };
     let item =
-        ScheduleItem { scope: Scope::default(), target: ScheduleTarget::New, call, by: None };
+        ScheduleRequest { scope: Scope::default(), target: ScheduleTarget::New, call, by: None };
     answer(coordinator, item).await.id
 }
 
-async fn answer(coordinator: &Coordinator, item: ScheduleItem) -> ScheduleAnswer {
+async fn answer(coordinator: &Coordinator, item: ScheduleRequest) -> ScheduleAnswer {
     let reply = coordinator.schedule(item).await.expect("the store works");
     match reply.answer {
         Answer::Schedule(answer) => *answer,

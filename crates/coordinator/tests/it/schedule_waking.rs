@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::Coordinator;
-use coordinator::item::{ScheduleCall, ScheduleItem, ScheduleTarget};
+use coordinator::item::{ScheduleCall, ScheduleRequest, ScheduleTarget};
 use store::FailureKind;
 use storetest::MemoryStore;
 use tokio::time::Instant;
@@ -17,11 +17,11 @@ use crate::faulty::FaultyStore;
 use crate::harness::start;
 use crate::waking::Virtual;
 
-fn item(target: ScheduleTarget, call: ScheduleCall) -> ScheduleItem {
-    ScheduleItem { scope: Scope::default(), target, call, by: None }
+fn item(target: ScheduleTarget, call: ScheduleCall) -> ScheduleRequest {
+    ScheduleRequest { scope: Scope::default(), target, call, by: None }
 }
 
-async fn say(coordinator: &Coordinator, item: ScheduleItem) -> ScheduleAnswer {
+async fn say(coordinator: &Coordinator, item: ScheduleRequest) -> ScheduleAnswer {
     match coordinator.schedule(item).await.expect("the store works").answer {
         Answer::Schedule(answer) => *answer,
         other => panic!("refused: {other:?}"),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use faultpoint::{POINTS, Point, StoreKind, Trigger};
 use rustix::process::Signal;
-use wire::admin::CreateKey;
 
 use super::{LabOptions, PERCENT_AT_PLACES, Tally};
 use crate::crash_scenario::CrashScenario;
@@ -79,10 +78,8 @@ pub(super) async fn die_at(scenario: &mut CrashScenario, at: usize, point: &Poin
 /// Creates keys until it is stopped. The server dies during one of the calls; `verify` checks that nothing incomplete
 /// is left.
 async fn administer(me: RecordingClient) {
-    let name = Some("lab".to_owned());
-    let wanted = CreateKey { name, roles: vec![wire::Role::Client], ..CreateKey::default() };
     loop {
-        let _ = me.client().create_key(&wanted).await;
+        let _ = me.client().keys().create([wire::Role::Client]).name("lab").await;
         tokio::time::sleep(RETRY_DELAY).await;
     }
 }

@@ -231,7 +231,12 @@ impl Workshop {
         let mut page = ListArtifacts { limit: Some(1_000), ..ListArtifacts::default() };
         let mut found = Vec::new();
         loop {
-            let next = self.client().deployments().artifacts(DEPLOYMENT, "plank", &page).await?;
+            let next = self
+                .client()
+                .deployments()
+                .artifacts(DEPLOYMENT, "plank")
+                .with(page.clone())
+                .await?;
             found.extend(next.artifacts);
             page.cursor = next.cursor;
             if page.cursor.is_none() {
@@ -244,7 +249,8 @@ impl Workshop {
         let mut page = ListWorkOrders { limit: Some(1_000), ..ListWorkOrders::default() };
         let mut found = Vec::new();
         loop {
-            let next = self.client().deployments().work_orders(DEPLOYMENT, &page).await?;
+            let next =
+                self.client().deployments().work_orders(DEPLOYMENT).with(page.clone()).await?;
             found.extend(next.work_orders);
             page.cursor = next.cursor;
             if page.cursor.is_none() {
@@ -318,7 +324,8 @@ impl Workshop {
         let mut page = ListPauseStates { limit: Some(1_000), ..ListPauseStates::default() };
         let mut pauses = 0;
         loop {
-            let next = self.client().deployments().pause_states(DEPLOYMENT, &page).await?;
+            let next =
+                self.client().deployments().pause_states(DEPLOYMENT).with(page.clone()).await?;
             pauses += next.pause_states.len();
             page.cursor = next.cursor;
             if page.cursor.is_none() {
@@ -362,12 +369,8 @@ async fn exists(client: &Client, number: usize) -> bool {
 /// Makes artifacts while few wait.
 async fn make(client: Client, made: Arc<AtomicUsize>) {
     loop {
-        let rough = ListArtifacts {
-            status: Some("rough".to_owned()),
-            limit: Some(1_000),
-            ..ListArtifacts::default()
-        };
-        let waiting = client.deployments().artifacts(DEPLOYMENT, "plank", &rough).await;
+        let planks = client.deployments().artifacts(DEPLOYMENT, "plank");
+        let waiting = planks.status("rough").limit(1_000).await;
         let is_waiting = |it: &&ArtifactView| it.cycles < CYCLES;
         let waiting = waiting.map(|page| page.artifacts.iter().filter(is_waiting).count());
         if waiting.is_ok_and(|count| count < UNFINISHED_MAX) {

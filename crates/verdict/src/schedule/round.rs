@@ -34,7 +34,7 @@ pub enum Fired {
 impl Schedule {
     /// What is to be done now; `None` if that is nothing. `is_former_live` says whether the last run has not ended.
     pub fn begin(&self, instants: &Instants, is_former_live: bool, now: Time) -> Option<Round> {
-        if self.is_deleted || !self.due().is_some_and(|due| due.has_come(now)) {
+        if self.is_deleted || !self.is_due(now) {
             return None;
         }
         let mut after = self.clone();

@@ -43,6 +43,8 @@ mod release;
 mod report;
 mod rules;
 mod schedule_properties;
+mod schedule_subject;
+mod schedule_world;
 mod schedules;
 mod scope_budgets;
 mod soft_limits;

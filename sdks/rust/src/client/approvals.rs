@@ -1,8 +1,9 @@
 //! Approvals: what runs wait for people to decide. Deciding needs a key with the role approver or admin.
 
 use wire::approvals::{ApprovalDecided, ApprovalList, ApprovalView, DecideApproval, ListApprovals};
+use wire::{ApprovalDecision, ApprovalState};
 
-use super::Client;
+use super::{Client, Request};
 use crate::Error;
 
 /// The approvals of the client's scope. See [`Client::approvals`].
@@ -13,6 +14,21 @@ pub struct Approvals<'a> {
 
 impl Client {
     /// Approvals, to list, show and decide them.
+    ///
+    /// ```no_run
+    /// # async fn example(client: tenure::Client) -> Result<(), tenure::Error> {
+    /// use tenure::{ApprovalDecision, ApprovalState};
+    ///
+    /// let approvals = client.approvals();
+    /// for asked in approvals.list().state(ApprovalState::Pending).await?.approvals {
+    ///     let mut vote = approvals.decide(&asked.approval_id, ApprovalDecision::Approved).comment("checked");
+    ///     if let Some(digest) = asked.digest {
+    ///         vote = vote.digest(digest);
+    ///     }
+    ///     vote.await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn approvals(&self) -> Approvals<'_> {
         Approvals { client: self }
     }
@@ -20,17 +36,38 @@ impl Client {
 
 impl Approvals<'_> {
     /// A page of them, in the order in which their runs were submitted.
-    pub async fn list(&self, page: &ListApprovals) -> Result<ApprovalList, Error> {
-        self.client.transport.call(&self.client.get(&["v1", "approvals"], page)?).await
+    pub fn list(&self) -> Request<ListApprovals, ApprovalList> {
+        Request::read(self.client, &["v1", "approvals"], ListApprovals::default())
     }
 
     pub async fn get(&self, id: &str) -> Result<ApprovalView, Error> {
-        self.client.transport.call(&self.client.get(&["v1", "approvals", id], &())?).await
+        self.client.get_json(&["v1", "approvals", id], &()).await
     }
 
     /// Votes. Tried once: a repetition after a lost answer is refused, and [`Approvals::get`] says what was recorded.
-    pub async fn decide(&self, id: &str, word: &DecideApproval) -> Result<ApprovalDecided, Error> {
-        let request = self.client.post(&["v1", "approvals", id, "decide"], word)?;
-        self.client.without_retries().call(&request).await
+    pub fn decide(
+        &self,
+        id: &str,
+        decision: ApprovalDecision,
+    ) -> Request<DecideApproval, ApprovalDecided> {
+        let vote = DecideApproval { decision, digest: None, comment: None };
+        Request::write_once(self.client, &["v1", "approvals", id, "decide"], vote)
+    }
+}
+
+impl Request<ListApprovals, ApprovalList> {
+    pub fn state(self, state: ApprovalState) -> Self {
+        self.say(|it| it.state = Some(state))
+    }
+}
+
+impl Request<DecideApproval, ApprovalDecided> {
+    /// The digest that the approval showed. An approval about a content needs it.
+    pub fn digest(self, digest: impl Into<String>) -> Self {
+        self.say(|it| it.digest = Some(digest.into()))
+    }
+
+    pub fn comment(self, comment: impl Into<String>) -> Self {
+        self.say(|it| it.comment = Some(comment.into()))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Borrow;
 
-use wire::Json;
 use wire::topologies::{
     ApplyTopology, ArtifactList, ArtifactView, ClaimList, ClosePauseState, CreateArtifact,
     DeploymentCall, DeploymentList, DeploymentView, EventRequested, ListArtifacts, ListDeployments,
@@ -10,8 +9,9 @@ use wire::topologies::{
     Proposed, RenewTurn, RequestEvent, ReturnTurn, TakeTurns, TopologyPlan, Turn, Turns,
     WorkOrderList,
 };
+use wire::{Json, PauseStateState, WorkOrderState};
 
-use super::Client;
+use super::{Client, Request};
 use crate::Error;
 
 /// The deployments of the client's workspace. See [`Client::deployments`].
@@ -40,8 +40,8 @@ impl Client {
 
 impl Deployments<'_> {
     /// A page of them, by name.
-    pub async fn list(&self, page: &ListDeployments) -> Result<DeploymentList, Error> {
-        self.client.get_json(&["v1", "deployments"], page).await
+    pub fn list(&self) -> Request<ListDeployments, DeploymentList> {
+        Request::read(self.client, &["v1", "deployments"], ListDeployments::default())
     }
 
     pub async fn get(&self, deployment: &str) -> Result<DeploymentView, Error> {
@@ -92,14 +92,13 @@ impl Deployments<'_> {
     }
 
     /// A page of the artifacts of a type, by id.
-    pub async fn artifacts(
+    pub fn artifacts(
         &self,
         deployment: &str,
         artifact_type: &str,
-        page: &ListArtifacts,
-    ) -> Result<ArtifactList, Error> {
+    ) -> Request<ListArtifacts, ArtifactList> {
         let path = ["v1", "deployments", deployment, "artifacts", artifact_type];
-        self.client.get_json(&path, page).await
+        Request::read(self.client, &path, ListArtifacts::default())
     }
 
     pub async fn artifact(
@@ -147,22 +146,21 @@ impl Deployments<'_> {
         self.client.without_retries().call(&request).await
     }
 
-    /// Asks for an event that is made on request. The same key is the same event.
-    pub async fn request_event(
+    /// Asks for an event of a type that is made on request. The same key is the same event.
+    pub async fn event(
         &self,
         deployment: &str,
-        event: &RequestEvent,
+        event_type: impl Into<String>,
+        key: impl Into<String>,
     ) -> Result<EventRequested, Error> {
-        self.client.post_json(&["v1", "deployments", deployment, "events"], event).await
+        let event = RequestEvent { event_type: event_type.into(), key: key.into() };
+        self.client.post_json(&["v1", "deployments", deployment, "events"], &event).await
     }
 
     /// A page of work orders with their run records, by id.
-    pub async fn work_orders(
-        &self,
-        deployment: &str,
-        page: &ListWorkOrders,
-    ) -> Result<WorkOrderList, Error> {
-        self.client.get_json(&["v1", "deployments", deployment, "workorders"], page).await
+    pub fn work_orders(&self, deployment: &str) -> Request<ListWorkOrders, WorkOrderList> {
+        let path = ["v1", "deployments", deployment, "workorders"];
+        Request::read(self.client, &path, ListWorkOrders::default())
     }
 
     /// The claims on events and work orders.
@@ -217,15 +215,12 @@ impl Deployments<'_> {
     }
 
     /// A page of what waits for a person.
-    pub async fn pause_states(
-        &self,
-        deployment: &str,
-        page: &ListPauseStates,
-    ) -> Result<PauseStateList, Error> {
-        self.client.get_json(&["v1", "deployments", deployment, "pause-states"], page).await
+    pub fn pause_states(&self, deployment: &str) -> Request<ListPauseStates, PauseStateList> {
+        let path = ["v1", "deployments", deployment, "pause-states"];
+        Request::read(self.client, &path, ListPauseStates::default())
     }
 
-    /// Says that somebody has seen to it.
+    /// Says that a person has seen to it.
     pub async fn close_pause_state(
         &self,
         deployment: &str,
@@ -234,5 +229,23 @@ impl Deployments<'_> {
         let body = ClosePauseState { id: id.to_owned() };
         let path = ["v1", "deployments", deployment, "pause-states", "close"];
         self.client.post_json(&path, &body).await
+    }
+}
+
+impl Request<ListArtifacts, ArtifactList> {
+    pub fn status(self, status: impl Into<String>) -> Self {
+        self.say(|it| it.status = Some(status.into()))
+    }
+}
+
+impl Request<ListWorkOrders, WorkOrderList> {
+    pub fn state(self, state: WorkOrderState) -> Self {
+        self.say(|it| it.state = Some(state))
+    }
+}
+
+impl Request<ListPauseStates, PauseStateList> {
+    pub fn state(self, state: PauseStateState) -> Self {
+        self.say(|it| it.state = Some(state))
     }
 }

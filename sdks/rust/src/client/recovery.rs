@@ -8,7 +8,9 @@ use wire::recovery::{
     SetRecoveryPolicy,
 };
 
-use super::Client;
+use wire::{CandidateState, RecoveryAction};
+
+use super::{Client, Request};
 use crate::Error;
 
 /// The recovery of the client's workspace. See [`Client::recovery`].
@@ -62,36 +64,41 @@ impl Recovery<'_> {
     }
 
     /// A page of candidates.
-    pub async fn candidates(&self, page: &ListCandidates) -> Result<CandidateList, Error> {
-        let request = self.client.get(&["v1", "recovery", "candidates"], page)?;
-        self.client.transport.call(&request).await
+    pub fn list(&self) -> Request<ListCandidates, CandidateList> {
+        Request::read(self.client, &["v1", "recovery", "candidates"], ListCandidates::default())
     }
 
     /// A candidate with its evidence.
-    pub async fn candidate(&self, id: &str) -> Result<CandidateView, Error> {
-        let request = self.client.get(&["v1", "recovery", "candidates", id], &())?;
-        self.client.transport.call(&request).await
+    pub async fn get(&self, id: &str) -> Result<CandidateView, Error> {
+        self.client.get_json(&["v1", "recovery", "candidates", id], &()).await
     }
 
     /// What became of a candidate, the newest first.
-    pub async fn history(
-        &self,
-        id: &str,
-        page: &CandidateHistoryQuery,
-    ) -> Result<CandidateHistory, Error> {
-        let request = self.client.get(&["v1", "recovery", "candidates", id, "history"], page)?;
-        self.client.transport.call(&request).await
+    pub fn history(&self, id: &str) -> Request<CandidateHistoryQuery, CandidateHistory> {
+        let path = ["v1", "recovery", "candidates", id, "history"];
+        Request::read(self.client, &path, CandidateHistoryQuery::default())
     }
 
     /// Decides what is done about a candidate. Tried once: a repetition after a lost answer is refused, because the candidate is
     /// closed.
-    pub async fn decide(
+    pub fn decide(
         &self,
         id: &str,
-        decision: &DecideCandidate,
-    ) -> Result<CandidateView, Error> {
+        action: RecoveryAction,
+    ) -> Request<DecideCandidate, CandidateView> {
         let path = ["v1", "recovery", "candidates", id, "decide"];
-        let request = self.client.post(&path, decision)?;
-        self.client.without_retries().call(&request).await
+        Request::write_once(self.client, &path, DecideCandidate { action, comment: None })
+    }
+}
+
+impl Request<ListCandidates, CandidateList> {
+    pub fn state(self, state: CandidateState) -> Self {
+        self.say(|it| it.state = Some(state))
+    }
+}
+
+impl Request<DecideCandidate, CandidateView> {
+    pub fn comment(self, comment: impl Into<String>) -> Self {
+        self.say(|it| it.comment = Some(comment.into()))
     }
 }

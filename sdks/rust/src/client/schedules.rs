@@ -5,8 +5,9 @@ use wire::schedules::{
     ScheduleHistory, ScheduleHistoryQuery, ScheduleList, SchedulePreview, ScheduleTriggered,
     ScheduleView, UpdateSchedule,
 };
+use wire::{ScheduleState, Time};
 
-use super::Client;
+use super::{Client, Request};
 use crate::{Error, NewRun, When};
 
 /// The schedules of the client's workspace. See [`Client::schedules`].
@@ -54,8 +55,8 @@ impl Schedules<'_> {
     }
 
     /// A page of them, in the order of their creation.
-    pub async fn list(&self, page: &ListSchedules) -> Result<ScheduleList, Error> {
-        self.client.transport.call(&self.client.get(&["v1", "schedules"], page)?).await
+    pub fn list(&self) -> Request<ListSchedules, ScheduleList> {
+        Request::read(self.client, &["v1", "schedules"], ListSchedules::default())
     }
 
     pub async fn get(&self, schedule: &str) -> Result<ScheduleView, Error> {
@@ -70,13 +71,9 @@ impl Schedules<'_> {
     }
 
     /// What became of it: changes and firings, the newest first.
-    pub async fn history(
-        &self,
-        schedule: &str,
-        page: &ScheduleHistoryQuery,
-    ) -> Result<ScheduleHistory, Error> {
-        let request = self.client.get(&["v1", "schedules", schedule, "history"], page)?;
-        self.client.transport.call(&request).await
+    pub fn history(&self, schedule: &str) -> Request<ScheduleHistoryQuery, ScheduleHistory> {
+        let path = ["v1", "schedules", schedule, "history"];
+        Request::read(self.client, &path, ScheduleHistoryQuery::default())
     }
 
     /// Fires at other instants from now on.
@@ -126,18 +123,25 @@ impl Schedules<'_> {
         self.client.without_retries().call(&request).await
     }
 
-    /// Fires the instants of a range of the past, one after the other.
+    /// Fires the instants of a range of the past, one after the other. Both ends belong to it.
     pub async fn backfill(
         &self,
         schedule: &str,
-        range: &BackfillSchedule,
+        from: Time,
+        to: Time,
     ) -> Result<ScheduleView, Error> {
-        let request = self.client.post(&["v1", "schedules", schedule, "backfill"], range)?;
-        self.client.transport.call(&request).await
+        let range = BackfillSchedule { from, to };
+        self.client.post_json(&["v1", "schedules", schedule, "backfill"], &range).await
     }
 
     async fn call(&self, schedule: &str, verb: &str) -> Result<ScheduleView, Error> {
         let request = self.client.post(&["v1", "schedules", schedule, verb], &ScheduleCall {})?;
         self.client.transport.call(&request).await
+    }
+}
+
+impl Request<ListSchedules, ScheduleList> {
+    pub fn state(self, state: ScheduleState) -> Self {
+        self.say(|it| it.state = Some(state))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::wire::requests::{Completed, Heartbeat, ListWorkers, Started};
+use tenure::wire::requests::{Completed, Heartbeat, Started};
 use tenure::{CancelMode, Client, Code, Error, Json, NewRun, Outcome, Retries, State, Verdict};
 
 use crate::coordinator::{API_KEY, Coordinator, Reply, SERVER_TIME, problem, quick};
@@ -158,7 +158,7 @@ async fn without_a_server_the_error_says_how_to_start_one() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let client = Client::new(&url, "key").unwrap().with_retries(Retries::NONE);
-    let error = client.queues().await.unwrap_err();
+    let error = client.queues().list().await.unwrap_err();
     assert!(matches!(&error, Error::Unreachable { url: named, .. } if *named == url));
     let text = error.to_string();
     assert!(text.contains("tenure dev") && text.contains("TENURE_URL"), "{text}");
@@ -171,7 +171,7 @@ async fn an_answer_of_somebody_else_is_recognised() {
     coordinator.once("/queues", Reply::Json(404, json!("nothing here")));
     let client = coordinator.client();
     for status in [200, 404] {
-        let error = client.queues().await.unwrap_err();
+        let error = client.queues().list().await.unwrap_err();
         assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
         assert_eq!(error.status(), Some(status));
         assert!(error.to_string().contains("check that the address"), "{error}");
@@ -275,9 +275,8 @@ async fn every_call_goes_to_its_path_with_its_query_and_body() {
     run.history().after(3).wait(Duration::from_millis(10)).await.unwrap_err();
     run.retry().idempotency_key("again").await.unwrap_err();
     client.run("run/1").record().await.unwrap_err();
-    client.queues().await.unwrap_err();
-    let page = ListWorkers { after: Some("w1".to_owned()), limit: Some(2) };
-    client.workers(&page).await.unwrap_err();
+    client.queues().list().await.unwrap_err();
+    client.workers().list().after("w1").limit(2).await.unwrap_err();
     client.version().await.unwrap_err();
 
     let made: Vec<(String, String, String)> = coordinator

@@ -50,7 +50,7 @@ pub(crate) fn three_steps(worker: Worker, executed: &Arc<Log<String>>) -> Worker
                             step.idempotency_key(),
                             step.fence()
                         ));
-                        Ok::<_, Failure>(10)
+                        Ok(10)
                     })
                     .await?;
             }
@@ -311,7 +311,7 @@ async fn awaiting_something_else_outside_of_a_step_is_named() {
     let coordinator = Coordinator::start().await;
     let running =
         Running::start(worker(&coordinator).durable("work", |ctx: Flow, n: u32| async move {
-            ctx.step("first", async |_| Ok::<_, Failure>(n)).await?;
+            ctx.step("first", async |_| Ok(n)).await?;
             tokio::task::yield_now().await;
             Ok(n)
         }));

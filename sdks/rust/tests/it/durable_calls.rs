@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tenure::{Failure, Flow, WorkerEvent};
+use tenure::{Flow, WorkerEvent};
 use tokio::sync::Notify;
 
 use crate::coordinator::{Coordinator, Reply, item_refusal, problem};
@@ -107,12 +107,10 @@ async fn branches_that_end_together_are_recorded_in_one_call() {
     let running =
         Running::start(worker(&coordinator).durable("work", |ctx: Flow, n: u32| async move {
             let part = |name: &'static str| {
-                ctx.branch(name, async move |ctx: Flow| {
-                    ctx.step("s", async |_| Ok::<_, Failure>(1)).await
-                })
+                ctx.branch(name, async move |ctx: Flow| ctx.step("s", async |_| Ok(1)).await)
             };
             let (left, right) = tokio::join!(part("left"), part("right"));
-            ctx.step("last", async |_| Ok::<_, Failure>(n)).await?;
+            ctx.step("last", async |_| Ok(n)).await?;
             Ok(left? + right?)
         }));
     coordinator.offer([first(1)]);

@@ -1,0 +1,92 @@
+//! The subjects: kinds of objects whose requests are decided by rules of their own ([`verdict::subject`]).
+//!
+//! All of them pass through the carrier in the same way, which knows none of them by name. What differs by kind is here: which
+//! rules decide, how an object is read and written, and what time asks of one that is due.
+
+use store::ObjectChange;
+use store::objects::{schedule_change, schedule_of, template_change};
+use verdict::desk::{DeskResult, IdBlock};
+use verdict::known::{Body, Known, ObjectRow};
+use verdict::schedule::{ScheduleCall, ScheduleRequest, ScheduleTarget, Schedules};
+use verdict::subject::{Needs, Subject};
+use verdict::{Moment, Name, Object, ObjectKey, ObjectType, Scope, Time};
+
+/// A request about an object, of a client or of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectRequest {
+    Schedule(ScheduleRequest),
+}
+
+impl ObjectRequest {
+    /// What time asks about an object that is due; `None` for one that is decided otherwise.
+    pub(crate) fn of_due(object: &Object) -> Option<Self> {
+        let ObjectKey { scope, object_type, id } = object.key.clone();
+        let (target, call) = (ScheduleTarget::Id(id), ScheduleCall::Fire);
+        let request = ScheduleRequest { scope, target, call, by: None };
+        (object_type == ObjectType::Schedule).then_some(ObjectRequest::Schedule(request))
+    }
+
+    pub(crate) const fn scope(&self) -> &Scope {
+        match self {
+            ObjectRequest::Schedule(request) => &request.scope,
+        }
+    }
+
+    /// The API key of the caller; `None` if time asks.
+    pub(crate) const fn by(&self) -> Option<&Name> {
+        match self {
+            ObjectRequest::Schedule(request) => request.by.as_ref(),
+        }
+    }
+
+    /// What it writes at most, in units of about one task.
+    pub(crate) const fn weight(&self) -> usize {
+        match self {
+            ObjectRequest::Schedule(_) => 1,
+        }
+    }
+
+    /// Whether it is about instants of a schedule that have come.
+    pub(crate) const fn fires(&self) -> bool {
+        match self {
+            ObjectRequest::Schedule(request) => {
+                matches!(request.call, ScheduleCall::Fire | ScheduleCall::Trigger)
+            }
+        }
+    }
+
+    pub(crate) fn needs(&self, known: &Known, now: Time) -> Needs {
+        match self {
+            ObjectRequest::Schedule(request) => Schedules::needs(request, known, now),
+        }
+    }
+
+    pub(crate) fn decide(&self, known: &Known, at: Moment, ids: IdBlock) -> DeskResult {
+        match self {
+            ObjectRequest::Schedule(request) => Schedules::decided(known, request, at, ids),
+        }
+    }
+}
+
+/// An object as the rules know it; `None` for one of another type, or that cannot be read.
+pub(crate) fn row_of(object: &Object) -> Option<ObjectRow> {
+    let body = match object.key.object_type {
+        ObjectType::ScheduleTemplate => Body::Template(object.body.clone()),
+        _ => Body::Schedule(Box::new(schedule_of(object)?)),
+    };
+    Some(ObjectRow { revision: object.revision, body })
+}
+
+/// The object as it is saved.
+pub(crate) fn object_change(
+    key: &ObjectKey,
+    row: &ObjectRow,
+    at: Time,
+    by: Option<&Name>,
+) -> ObjectChange {
+    let (revision, by) = (row.revision, by.cloned());
+    match &row.body {
+        Body::Schedule(schedule) => schedule_change(key.clone(), revision, schedule, at, by),
+        Body::Template(body) => template_change(key, revision, body.clone(), at, by),
+    }
+}
