@@ -139,9 +139,9 @@ pub(crate) fn key(home: &Home, roles: &[&str]) -> String {
     home.json(&create)["secret"].as_str().unwrap().to_owned()
 }
 
-fn work(home: &Home, queue: &str, command: &[&str]) -> Process {
+fn work(home: &Home, queue: &str, program: &[&str]) -> Process {
     let start = ["work", "--json", "--queue", queue, "--exec"];
-    Process::start(home.tenure(&[&start[..], command].concat()))
+    Process::start(home.tenure(&[&start[..], program].concat()))
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn an_agent_submits_a_run_and_reads_what_came_of_it() {
     let found = agent.call("list_runs", &json!({"label": ["team=a"], "state": "queued"}));
     assert_eq!(found["runs"][0]["runId"], run.as_str());
 
-    let _worker = work(&home, "q", &["sh", "-c", "echo working >&2; cat"]);
+    let _worker = work(&home, "q", &["sh", "--", "-c", "echo working >&2; cat"]);
     let ended = agent.call("get_run", &json!({"runId": run, "waitMs": 30_000}));
     assert_eq!((&ended["state"], &ended["output"]), (&json!("succeeded"), &json!({"name": "Ada"})));
     let history = agent.call("run_history", &json!({"runId": run}));
@@ -217,7 +217,10 @@ fn signals_cancels_and_schedules_reach_the_server() {
     let stopped = agent.call("cancel_run", &json!({"runId": run, "reason": "not needed"}));
     assert_eq!(stopped["state"], "cancelled");
     assert_eq!(agent.call("get_run", &json!({"runId": run}))["cancelReason"], "not needed");
-    assert_eq!(agent.refused("signal_run", &signal), "run_already_terminal");
+    // A repetition is answered as before; another signal comes too late.
+    assert_eq!(agent.call("signal_run", &signal)["replayed"], true);
+    let late = json!({"runId": run, "name": "go"});
+    assert_eq!(agent.refused("signal_run", &late), "run_already_terminal");
     let listed = agent.call("list_schedules", &json!({}));
     assert_eq!(listed["schedules"][0]["name"], "nightly", "{listed}");
     let schedule = agent.call("get_schedule", &json!({"schedule": "nightly"}));
