@@ -71,6 +71,7 @@ struct Asked {
 }
 
 /// What people are shown and what their votes refer to.
+#[derive(Debug)]
 struct Question {
     subject: String,
     digest: Option<String>,
@@ -207,13 +208,12 @@ pub(super) struct DecideArguments {
 pub(super) async fn decide_approval(client: &Client, asked: DecideArguments) -> Answer {
     let DecideArguments { approval_id, decision, digest, comment } = asked;
     let word = DecideApproval { decision, digest, comment: Some(comment) };
-    written(&client.approvals().decide(&approval_id, &word).await?)
+    written(&client.approvals().decide(&approval_id, decision).with(word).await?)
 }
 
 /// Whether the key has a role that may vote. No read says so: a vote on nothing does, because roles are asked first.
 pub(in crate::mcp) async fn may_decide(client: &Client) -> bool {
-    let word = DecideApproval { decision: ApprovalDecision::Rejected, digest: None, comment: None };
-    let refused = client.approvals().decide(NO_APPROVAL, &word).await;
+    let refused = client.approvals().decide(NO_APPROVAL, ApprovalDecision::Rejected).await;
     refused.is_err_and(|error| error.code() == Some(Code::ApprovalNotFound))
 }
 

@@ -26,17 +26,17 @@ pub(super) async fn inbox(client: &Client, asked: InboxArguments) -> Answer {
 pub(super) struct Nothing {}
 
 pub(super) async fn list_queues(client: &Client, _: Nothing) -> Answer {
-    written(&client.queues().await?)
+    written(&client.queues().list().await?)
 }
 
 pub(super) async fn list_kinds(client: &Client, asked: ListKinds) -> Answer {
     let limit = Some(page(asked.limit, ITEMS.0, ITEMS.1)?);
-    written(&client.kinds(&ListKinds { limit, ..asked }).await?)
+    written(&client.kinds().list().with(ListKinds { limit, ..asked }).await?)
 }
 
 pub(super) async fn list_schedules(client: &Client, asked: ListSchedules) -> Answer {
     let limit = Some(page(asked.limit, ITEMS.0, ITEMS.1)?);
-    written(&client.schedules().list(&ListSchedules { limit, ..asked }).await?)
+    written(&client.schedules().list().with(ListSchedules { limit, ..asked }).await?)
 }
 
 #[derive(Deserialize)]
