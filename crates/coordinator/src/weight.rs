@@ -207,7 +207,7 @@ mod tests {
         let with_children = |count: usize| Item::WithChildren {
             key: TaskKey { scope: Scope::default(), id: TaskId::from_u128(1) },
             request: Request::Run(Box::new(RunRequest::Checkpoint(call.clone()))),
-            children: vec![submission(r#"{"kind": "k"}"#); count].into(),
+            children: vec![submission(r#"{"kind": "k", "queue": "q"}"#); count].into(),
             effects: Box::default(),
             watched: Box::default(),
             log: None,
@@ -218,10 +218,11 @@ mod tests {
 
     #[test]
     fn each_step_of_a_plan_weighs_as_a_task() {
-        let steps = r#"{"key": "a", "kind": "k"}, {"key": "b", "kind": "k", "dependsOn": ["a"]}"#;
+        let steps = r#"{"key": "a", "kind": "k", "queue": "q"},
+            {"key": "b", "kind": "k", "queue": "q", "dependsOn": ["a"]}"#;
         let planned = submission(&format!(r#"{{"plan": {{"steps": [{steps}]}}}}"#));
         let submit = |submission| Item::Submit { submission, input: Digest::from_bytes([0; 32]) };
-        let plain = submit(submission(r#"{"kind": "k"}"#)).weight(&Endpoints::new());
+        let plain = submit(submission(r#"{"kind": "k", "queue": "q"}"#)).weight(&Endpoints::new());
         assert_eq!(submit(planned).weight(&Endpoints::new()) - plain, 2);
     }
 

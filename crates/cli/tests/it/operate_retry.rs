@@ -203,7 +203,7 @@ fn what_a_run_recorded_is_done_again_only_if_that_is_said() {
     assert_eq!(home.ended(&id)["state"], "failed");
     std::fs::write(home.path().join("fixed"), "").unwrap();
     let refused = home.run(&["runs", "retry", &id]);
-    refused.assert_error(4, "run_has_records", "pay", "--from-scratch");
+    refused.assert_error(4, "run_has_records", "have succeeded", "--from-scratch");
     let again = home.run(&["runs", "retry", &id, "--from-scratch"]);
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(home.ended(again.stdout.trim())["state"], "succeeded");

@@ -24,7 +24,7 @@ impl TestServer {
     }
 
     /// Waits until callers wait for so many tasks.
-    pub(super) async fn until_watched(&self, tasks: usize) {
+    async fn until_watched(&self, tasks: usize) {
         let watched = async {
             while self.coordinator.count_watched() != tasks {
                 tokio::time::sleep(Duration::from_millis(1)).await;
