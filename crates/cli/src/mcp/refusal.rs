@@ -120,8 +120,9 @@ mod tests {
     fn every_refusal_says_what_to_do_next() {
         let bare = CliError::new(Exit::Failed, "failed", "it failed");
         assert_eq!(Refusal::from(bare.clone()).next, FURTHER);
-        assert_eq!(Refusal::from(bare.hint("look")).next, "look");
-        let known = CliError::new(Exit::Denied, "forbidden", "no").hint("tenure keys create");
+        assert_eq!(Refusal::from(bare.clone().hint("look")).next, "look");
+        let code = Code::Forbidden.as_str().into();
+        let known = CliError { code, ..bare.hint("tenure keys create") };
         assert!(Refusal::from(known).next.contains("try no other way"));
     }
 }
