@@ -46,7 +46,7 @@ pub(super) async fn serve(endpoint: Endpoint, client: Client) -> CommandResult {
 
 fn unreadable(error: io::Error) -> CliError {
     let message = format!("cannot read standard input: {error}");
-    CliError::new(Exit::Failed, "input_unreadable", message)
+    CliError::usage("input_unreadable", message)
 }
 
 /// How the task of a call ended: with an answer, or without one.
