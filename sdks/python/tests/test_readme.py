@@ -1,4 +1,4 @@
-"""The programs in the README of the repository, as it prints them: a worker, and a client in another process."""
+"""The programs in the README of the repository and in the page that one reads first, as they are printed there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tenure import Client
 from tenure._server import Server
 
-README = Path(__file__).resolve().parents[3] / "README.md"
+ROOT = Path(__file__).resolve().parents[3]
+README = ROOT / "README.md"
+FIRST_DURABLE = ROOT / "docs" / "start" / "durable-function.md"
 BLOCK = re.compile(r"^```python\n# (\w+\.py)(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Long for a quiet machine; the test machine is not quiet.
 PATIENCE = 60.0
@@ -31,6 +34,22 @@ def test_the_readme_greets(tenure_server: Server, tmp_path: Path) -> None:
             timeout=PATIENCE,
         )
         assert (greeted.returncode, greeted.stdout) == (0, "Hello, Ada!\n"), greeted.stderr
+    finally:
+        worker.terminate()
+        assert worker.wait(timeout=PATIENCE) == 0
+
+
+def test_the_first_durable_function_waits_for_its_signal_and_ships(tenure_server: Server, tmp_path: Path) -> None:
+    ((name, text),) = BLOCK.findall(FIRST_DURABLE.read_text())
+    assert name == "order.py"
+    (tmp_path / name).write_text(f"#{text}")
+    environment = tenure_server.environment
+    client = Client(url=environment["TENURE_URL"], api_key=environment["TENURE_API_KEY"])
+    run = client.submit("order", 500, queue="orders")
+    worker = subprocess.Popen([sys.executable, name], cwd=tmp_path, env=environment)
+    try:
+        run.signal("approve", True)
+        assert run.result(timeout=PATIENCE) == "shipped"
     finally:
         worker.terminate()
         assert worker.wait(timeout=PATIENCE) == 0

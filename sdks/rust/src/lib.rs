@@ -145,6 +145,9 @@ mod documents {
     #[doc = include_str!("../../../docs/guide/rust-testing.md")]
     struct TestingGuide;
 
+    #[doc = include_str!("../../../docs/start/durable-function.md")]
+    struct FirstDurable;
+
     #[doc = include_str!("../../../docs/guide/durable.md")]
     struct DurableGuide;
 
