@@ -41,7 +41,7 @@ usage: cargo xtask <command>
   bench-postgres  `tenure bench` against a PostgreSQL server that is started for it; takes its options
   conform   every SDK of the tree against the conformance kit; takes its options
   conform-faults  the same with each case's fault planted in the wire, which the case must notice
-  dist      an archive of the optimised binary with completions, manual pages and checksums, in target/dist; --binary FILE
+  dist      everything of a release, in target/dist: archive, wheel, npm and Debian packages of the binary, SDKs, checksums; --binary FILE
   docs      the site of the documents, in target/docs; fails on broken links and on pages outside the navigation; --binary FILE
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire

@@ -23,6 +23,7 @@ const PARTS: &[Part] = &[
     Part { folder: "sdks/typescript", script: "check", server: "TENURE_BINARY" },
     Part { folder: "examples", script: "check", server: "TENURE_BINARY" },
     Part { folder: "deploy", script: "check", server: "TENURE_BINARY" },
+    Part { folder: "deploy/packages", script: "check", server: "TENURE_BINARY" },
     Part { folder: "docs/site", script: "check", server: "TENURE_BINARY" },
     Part { folder: "console", script: "scripts/check", server: "TENURE_BIN" },
 ];
