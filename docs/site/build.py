@@ -38,7 +38,7 @@ class Site:
         for page in pages:
             markdown.read(page)
         texts = {page.source: page.text for page in pages}
-        titles = {page.source: page.title for page in pages}
+        titles = {page.source: page.label or page.title for page in pages}
         self.tree = navigation.Builder(texts, titles, below).build()
         self.order = list(dict.fromkeys(page for node in self.tree for page in node.pages()))
 

@@ -91,8 +91,10 @@ def fence(renderer, tokens, at, options, env) -> str:
     text = token.content
     if language == "rust":
         kept = [line for line in text.split("\n") if line != "#" and not line.startswith("# ")]
-        text = "\n".join(kept).strip("\n") + "\n"
-    return f'<pre class="code" tabindex="0"><code>{colored(text, language)}</code></pre>\n'
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept).strip("\n")) + "\n"
+    # A list of all flags of a command is no program: its lines may be broken.
+    kind = "code wrapped" if language == "usage" else "code"
+    return f'<pre class="{kind}" tabindex="0"><code>{colored(text, language)}</code></pre>\n'
 
 
 @functools.cache

@@ -42,6 +42,8 @@ class Page:
     text: str
     address: str
     title: str = ""
+    # What the navigation calls it, if that is shorter than the title.
+    label: str = ""
     headings: list[Heading] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     tokens: list = field(default_factory=list)

@@ -14,6 +14,7 @@ from pathlib import Path
 from pages import Page
 
 IGNORED = (".TH", ".ie", ".el", '.\\"', ".nh", ".ad")
+HELP = "\\fB\\-h\\fR, \\fB\\-\\-help\\fR"
 FONTS = {"B": "**", "I": "*"}
 
 
@@ -55,7 +56,7 @@ def overview(manual: dict[str, str], commands: list[str]) -> str:
     lines = [
         "# Command line",
         "",
-        "Each command has `--help` and a page for `man` (`tenure man FOLDER`); these pages are the same text.",
+        "Each command has `--help` and a page for `man` (`tenure man FOLDER`); these pages are the same text. Every command takes the [flags](#everywhere) that are listed last.",
     ]
     lines += ["", "| command | |", "|---|---|"]
     for command in commands:
@@ -76,7 +77,8 @@ def section(roff: str, name: str, level: int) -> str:
     heading, text = "", []
     for line in [*roff.split("\n"), ".SH END"]:
         if line.startswith(".SH "):
-            lines += block(heading, text, level)
+            # What every command takes is said once, with the program.
+            lines += block(heading, text, level) if heading != "EVERYWHERE" or name == "tenure" else []
             heading, text = line[4:].strip('"'), []
         else:
             text.append(line)
@@ -88,9 +90,10 @@ def block(heading: str, text: list[str], level: int) -> list[str]:
         return []
     if heading == "SYNOPSIS":
         shown = re.sub(r"\\f[BIRP]", "", " ".join(line for line in text if not line.startswith(".")))
-        return ["", "```text", unescaped(shown), "```"]
+        return ["", "```usage", unescaped(shown).strip(), "```"]
     title = [] if heading == "DESCRIPTION" else ["", f"{'#' * (level + 1)} {heading.capitalize()}", ""]
-    return [*title, "", *paragraphs(text)]
+    body = paragraphs(text)
+    return [*title, "", *body] if any(body) else []
 
 
 def paragraphs(text: list[str]) -> list[str]:
@@ -111,6 +114,9 @@ def paragraphs(text: list[str]) -> list[str]:
             continue
         elif line.startswith("."):
             raise ValueError(f"the manual has a request that is not understood: {line}")
+        elif is_tag and line == HELP:
+            # Every command has it, and the page is the help.
+            return lines
         elif is_tag:
             lines += ["", f"- {inline(line)}", ""]
             is_tag = False

@@ -20,18 +20,14 @@ TITLES = {
     "administration": "Administration",
     "server": "Server",
 }
-# The keyword in the document, and how a reader says it.
-LIMITS = [
-    ("minimum", "≥ {}"),
-    ("maximum", "≤ {}"),
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
-    ("minItems", "at least {} items"),
-    ("maxItems", "at most {} items"),
-    ("maxProperties", "at most {} members"),
-    ("pattern", "matches `{}`"),
-    ("default", "default `{}`"),
+# The keywords in the document, and how a reader says them.
+RANGES = [
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", " items"),
+    ("minProperties", "maxProperties", " members"),
 ]
+LIMITS = [("pattern", "matches `{}`"), ("default", "default `{}`")]
 
 
 def pages() -> list[Page]:
@@ -43,11 +39,11 @@ def pages() -> list[Page]:
     tags = [tag for tag in TITLES if tag in by_tag] + sorted(set(by_tag) - set(TITLES))
     groups = [page_of(tag, by_tag[tag], document) for tag in tags]
     overview = generated("http/index.md", index(tags, by_tag, document))
-    return [overview, *groups, generated("http/types.md", types(document))]
+    return [overview, *groups, generated("http/types.md", types(document), "Types")]
 
 
-def generated(path: str, text: str) -> Page:
-    return Page(f"reference/{path}", text, f"reference/{path.removesuffix('.md')}.html")
+def generated(path: str, text: str, label: str = "") -> Page:
+    return Page(f"reference/{path}", text, f"reference/{path.removesuffix('.md')}.html", label=label)
 
 
 def title(tag: str) -> str:
@@ -80,7 +76,7 @@ def page_of(tag: str, calls: list[tuple[str, str, dict]], document: dict) -> Pag
         if call.get("description"):
             lines += ["", call["description"]]
         lines += parameters(call) + request(call, document) + answers(call)
-    return generated(f"http/{tag}.md", "\n".join(lines))
+    return generated(f"http/{tag}.md", "\n".join(lines), title(tag))
 
 
 def escaped(path: str) -> str:
@@ -164,8 +160,19 @@ def kind(schema: dict) -> str:
         if word in schema:
             return " or ".join(dict.fromkeys(kind(one) for one in schema[word]))
     base = plain(schema)
-    limits = [pattern.format(cell(json_text(schema[key]))) for key, pattern in LIMITS if key in schema]
+    limits = [
+        between(schema.get(low), schema.get(high)) + unit
+        for low, high, unit in RANGES
+        if low in schema or high in schema
+    ]
+    limits += [pattern.format(cell(json_text(schema[key]))) for key, pattern in LIMITS if key in schema]
     return ", ".join([base, *limits]) if base else ""
+
+
+def between(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"at least {low}" if high is None else f"at most {high}"
+    return f"{low} to {high}"
 
 
 def plain(schema: dict) -> str:

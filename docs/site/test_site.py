@@ -106,7 +106,7 @@ class Manual(unittest.TestCase):
 
     def test_a_page_of_the_manual_becomes_markdown(self) -> None:
         made = reference_cli.section(self.ROFF, "x", 1)
-        self.assertIn("```text\nx [--url]\n```", made)
+        self.assertIn("```usage\nx [--url]\n```", made)
         self.assertIn("- `--url` *\\<URL\\>*\n\n  Where a\\_b is", made)
         self.assertIn("  - first", made)
 

@@ -136,4 +136,7 @@ for (const block of document.querySelectorAll("pre.code")) {
   block.append(button);
 }
 
-document.querySelector(".side [aria-current=page]")?.scrollIntoView({ block: "nearest" });
+// Only the list of pages is scrolled, and never the page.
+const side = document.querySelector(".side");
+const here = side.querySelector("[aria-current=page]");
+if (here !== null) side.scrollTop = Math.max(0, here.offsetTop - side.offsetTop - side.clientHeight / 2);
