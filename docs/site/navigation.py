@@ -54,6 +54,7 @@ SECTIONS = [
         [
             "docs/start/install.md",
             "docs/start/first-run.md",
+            "docs/start/first-task.md",
             "docs/start/durable-function.md",
             "docs/operate/console.md",
             "docs/choose.md",

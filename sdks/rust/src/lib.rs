@@ -145,6 +145,9 @@ mod documents {
     #[doc = include_str!("../../../docs/guide/rust-testing.md")]
     struct TestingGuide;
 
+    #[doc = include_str!("../../../docs/start/first-task.md")]
+    struct FirstTask;
+
     #[doc = include_str!("../../../docs/start/durable-function.md")]
     struct FirstDurable;
 

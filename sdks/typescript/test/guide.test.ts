@@ -182,11 +182,11 @@ describe("the guide", () => {
   });
 });
 
-it("the README of the repository greets, with the command as its worker", async () => {
-  const dir = join(work, "readme");
+it("the first task greets, with the command as its worker", async () => {
+  const dir = join(work, "first-task");
   mkdirSync(dir);
-  const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
-  const files = [...readme.matchAll(/^```ts\n\/\/ (\w+\.ts)([\s\S]*?)^```$/gm)].map(
+  const page = readFileSync(new URL("../../../docs/start/first-task.md", import.meta.url), "utf8");
+  const files = [...page.matchAll(/^```ts\n\/\/ (\w+\.ts)([\s\S]*?)^```$/gm)].map(
     ([, name = "", text = ""]) => {
       writeFileSync(join(dir, name), `//${text}`);
       return join(dir, name);

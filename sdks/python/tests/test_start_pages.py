@@ -1,4 +1,4 @@
-"""The programs in the README of the repository and in the page that one reads first, as they are printed there."""
+"""The programs of the pages that one reads first, as they are printed there."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from tenure import Client
 from tenure._server import Server
 
-ROOT = Path(__file__).resolve().parents[3]
-README = ROOT / "README.md"
-FIRST_DURABLE = ROOT / "docs" / "start" / "durable-function.md"
+START = Path(__file__).resolve().parents[3] / "docs" / "start"
+FIRST_TASK = START / "first-task.md"
+FIRST_DURABLE = START / "durable-function.md"
 BLOCK = re.compile(r"^```python\n# (\w+\.py)(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Long for a quiet machine; the test machine is not quiet.
 PATIENCE = 60.0
 
 
-def test_the_readme_greets(tenure_server: Server, tmp_path: Path) -> None:
-    for name, text in BLOCK.findall(README.read_text()):
+def test_the_first_task_greets(tenure_server: Server, tmp_path: Path) -> None:
+    for name, text in BLOCK.findall(FIRST_TASK.read_text()):
         (tmp_path / name).write_text(f"#{text}")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["greet.py", "hello.py"]
     environment = tenure_server.environment
