@@ -27,7 +27,16 @@ FILES = [
 ]
 
 
-def write(out: Path, version: str, triple: str, binary: Path, root: Path, time: str, level: int) -> Path:
+def write(
+    out: Path,
+    version: str,
+    triple: str,
+    binary: Path,
+    root: Path,
+    site: dict[str, bytes],
+    time: str,
+    level: int,
+) -> Path:
     name = f"tenure-{version}-{triple}"
     path = out / f"{name}.tar.gz"
     with (
@@ -35,7 +44,8 @@ def write(out: Path, version: str, triple: str, binary: Path, root: Path, time: 
         gzip.GzipFile("", "wb", level, raw, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
-        for place, data in sorted(content(binary, root).items()):
+        documents = {f"docs/{place}": data for place, data in site.items()}
+        for place, data in sorted((content(binary, root) | documents).items()):
             entry = tarfile.TarInfo(f"{name}/{place}")
             entry.size, entry.mtime = len(data), int(time)
             entry.mode = 0o755 if place == "tenure" else 0o644

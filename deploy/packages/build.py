@@ -1,6 +1,6 @@
 """Packages that bring a binary to machines without Rust. `cargo xtask dist` calls it last: it writes the checksums, too.
 
-    build.py --binary FILE --triple TARGET --out FOLDER
+    build.py --binary FILE --triple TARGET --out FOLDER [--documents SITE]
 
 Needs nothing but Python. The same binary gives the same bytes.
 """
@@ -34,22 +34,30 @@ def main() -> None:
     arguments.add_argument("--binary", type=Path, required=True)
     arguments.add_argument("--triple", required=True)
     arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--documents", type=Path, help="the built site, for the archive and the Debian package")
     arguments.add_argument("--fast", action="store_true", help="larger packages in less time")
     chosen = arguments.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    for path in packages(chosen.binary.resolve(), chosen.triple, chosen.out, FAST if chosen.fast else BEST):
+    site = documents(chosen.documents)
+    for path in packages(chosen.binary.resolve(), chosen.triple, chosen.out, site, FAST if chosen.fast else BEST):
         print(f"wrote {path}")
 
 
-def packages(binary: Path, triple: str, out: Path, level: int) -> list[Path]:
+def documents(site: Path | None) -> dict[str, bytes]:
+    """The files of the site, by their places in it."""
+    files = sorted(path for path in site.rglob("*") if path.is_file()) if site else []
+    return {str(path.relative_to(site)): path.read_bytes() for path in files}
+
+
+def packages(binary: Path, triple: str, out: Path, site: dict[str, bytes], level: int) -> list[Path]:
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     platform = Platform.of(triple, binary)
     licences = [ROOT / "LICENSE-MIT", ROOT / "LICENSE-APACHE"]
     time = last_commit()
-    bundle = archive.write(out, version, triple, binary, ROOT, time, level)
+    bundle = archive.write(out, version, triple, binary, ROOT, site, time, level)
     made = [bundle, wheel.write(out, version, platform.wheel_tag, binary, licences, level)]
     made += npm.write(out, version, platform, binary, licences, level)
-    package = debian.write(out, version, platform, binary, ROOT, time, level)
+    package = debian.write(out, version, platform, binary, ROOT, site, time, level)
     if package is None:
         print("left out: the Debian package, because dpkg-deb is not installed")
     else:

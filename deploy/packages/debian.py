@@ -29,7 +29,16 @@ COMPLETIONS = {
 }
 
 
-def write(out: Path, version: str, platform: Platform, binary: Path, root: Path, time: str, level: int) -> Path | None:
+def write(
+    out: Path,
+    version: str,
+    platform: Platform,
+    binary: Path,
+    root: Path,
+    site: dict[str, bytes],
+    time: str,
+    level: int,
+) -> Path | None:
     """`None` on a machine without `dpkg-deb`."""
     if shutil.which("dpkg-deb") is None:
         return None
@@ -49,6 +58,8 @@ def write(out: Path, version: str, platform: Platform, binary: Path, root: Path,
             install(tree / COMPLETIONS[shell], text)
         for page, text in archive.manual(binary).items():
             install(tree / f"usr/share/man/man1/{page}.gz", gzip.compress(text, mtime=0))
+        for place, data in site.items():
+            install(tree / "usr/share/doc/tenure/html" / place, data)
         depends = f"Depends: {platform.debian_depends}\n" if platform.debian_depends else ""
         control = CONTROL.format(version=version, architecture=platform.debian, depends=depends)
         install(tree / "DEBIAN/control", control.encode())

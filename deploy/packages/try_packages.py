@@ -30,10 +30,15 @@ SECTION = "## Three commands, no code"
 
 def three_commands() -> list[list[str]]:
     """The commands as the README prints them, each without its program."""
-    text = (ROOT / "README.md").read_text().split(SECTION, 1)[1].split("\n## ", 1)[0]
-    commands = [shlex.split(line)[1:] for line in re.findall(r"^\$ (tenure .*)$", text, re.MULTILINE)]
+    readme = (ROOT / "README.md").read_text().split(SECTION, 1)[1].split("\n## ", 1)[0]
+    commands = prompted(readme)
     assert [command[0] for command in commands] == ["dev", "work", "submit"], commands
+    assert prompted((ROOT / "docs/start/first-run.md").read_text()) == commands, "the page for the first run has others"
     return commands
+
+
+def prompted(text: str) -> list[list[str]]:
+    return [shlex.split(line)[1:] for line in re.findall(r"^\$ (tenure .*)$", text, re.MULTILINE)]
 
 
 def first_run(program: list[str], home: Path) -> None:
@@ -145,7 +150,7 @@ def check_archive(packages: Path) -> None:
     with tarfile.open(path) as archive:
         modes = {entry.name.removeprefix(f"{name}/"): entry.mode for entry in archive.getmembers()}
         zsh = archive.extractfile(f"{name}/completions/_tenure").read()
-    texts = {place for place in modes if not place.startswith("man/")}
+    texts = {place for place in modes if not place.startswith(("man/", "docs/"))}
     assert texts == {
         *("CHANGELOG.md", "LICENSE", "LICENSE-APACHE", "LICENSE-MIT", "README.md"),
         *("completions/_tenure", "completions/tenure.bash", "completions/tenure.fish"),

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps;
 use crate::tidy::packages::PACKAGES;
+use crate::{docs, steps};
 
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let out = target_folder(root).join("dist");
@@ -32,11 +32,14 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The archive, the packages that have the binary inside, and the checksums of all files.
+/// The archive, the packages that have the binary inside, and the checksums of all files. The archive and the Debian package
+/// have the documents, too.
 fn binary_packages(root: &Path, binary: &Path, target: &Target, out: &Path) -> Result<()> {
+    let site = docs::run(root, &["--binary", path_text(binary)?])?;
     let mut command = Command::new("python3");
     command.arg("-B").arg(root.join("deploy/packages/build.py")).arg("--binary").arg(binary);
-    let done = command.args(["--triple", &target.triple]).arg("--out").arg(out).status();
+    command.args(["--triple", &target.triple]).arg("--documents").arg(site).arg("--out").arg(out);
+    let done = command.status();
     if !done.context("start deploy/packages/build.py")?.success() {
         bail!("the packages of the binary were not made");
     }

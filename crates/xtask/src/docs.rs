@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{hostile, steps};
 
-pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
+/// Builds the site and returns its folder.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<PathBuf> {
     let target = hostile::target(root);
     let binary = match words {
         [] => {
@@ -22,13 +23,14 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     };
     // The script runs in its own folder.
     let binary = binary.canonicalize().with_context(|| format!("find {}", binary.display()))?;
+    let out = target.join("docs");
     let built = Command::new(root.join("docs/site/build"))
-        .arg(target.join("docs"))
+        .arg(&out)
         .env("TENURE_BINARY", binary)
         .env_remove("VIRTUAL_ENV")
         .status();
     if !built.context("start docs/site/build")?.success() {
         bail!("the site of the documents was not built");
     }
-    Ok(())
+    Ok(out)
 }

@@ -80,7 +80,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["conform", more @ ..] => conform::run(&root, more),
         ["conform-faults", more @ ..] => conform::faults(&root, more),
         ["dist", more @ ..] => dist::run(&root, more),
-        ["docs", more @ ..] => docs::run(&root, more),
+        ["docs", more @ ..] => docs::run(&root, more).map(drop),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),
         ["hostile", more @ ..] => steps::hostile(&root, more),
