@@ -126,7 +126,7 @@ def try_install_text(packages: Path, empty: Path) -> list[list[str]]:
 
 def try_changed_archive(packages: Path, empty: Path) -> None:
     """A byte more, and nothing is installed."""
-    archive = the(packages, "tenure-*.tar.gz")
+    archive = the(packages, "tenure-*-unknown-*.tar.gz")
     shutil.copy(packages / "SHA256SUMS", empty)
     (empty / archive.name).write_bytes(archive.read_bytes() + b"\n")
     environment = {**os.environ, "TENURE_BASE_URL": empty.resolve().as_uri(), "TENURE_PREFIX": str(empty / "prefix")}
@@ -145,7 +145,7 @@ def check_bill_of_materials(packages: Path) -> None:
 
 
 def check_archive(packages: Path) -> None:
-    path = the(packages, "tenure-*.tar.gz")
+    path = the(packages, "tenure-*-unknown-*.tar.gz")
     name = path.name.removesuffix(".tar.gz")
     with tarfile.open(path) as archive:
         modes = {entry.name.removeprefix(f"{name}/"): entry.mode for entry in archive.getmembers()}
@@ -168,7 +168,7 @@ def check_sums(packages: Path) -> None:
 
 
 def main() -> None:
-    packages = Path(sys.argv[1])
+    packages = Path(sys.argv[1]).resolve()
     check_sums(packages)
     check_archive(packages)
     check_bill_of_materials(packages)

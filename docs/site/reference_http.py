@@ -87,13 +87,19 @@ def parameters(call: dict) -> list[str]:
     listed = call.get("parameters", [])
     if not listed:
         return []
-    lines = ["", "| parameter | in | type | |", "|---|---|---|---|"]
+    rows = []
     for one in listed:
         name = f"`{one['name']}`" + (" (required)" if one.get("required") else "")
         schema = one.get("schema", {})
-        text = one.get("description") or schema.get("description", "")
-        lines.append(f"| {name} | {one['in']} | {kind(schema)} | {cell(text)} |")
-    return lines
+        rows.append([name, one["in"], kind(schema), cell(one.get("description") or schema.get("description", ""))])
+    return table(["parameter", "in", "type", ""], rows)
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A last column without any text is left out."""
+    width = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    lines = [head, ["---"] * len(head), *rows]
+    return ["", *("| " + " | ".join(line[:width]) + " |" for line in lines)]
 
 
 def request(call: dict, document: dict) -> list[str]:
@@ -144,11 +150,11 @@ def members(schema: dict) -> list[str]:
     if not listed:
         return []
     required = schema.get("required", [])
-    lines = ["", "| member | type | |", "|---|---|---|"]
+    rows = []
     for name, one in listed.items():
         shown = f"`{name}`" + (" (required)" if name in required else "")
-        lines.append(f"| {shown} | {kind(one)} | {cell(one.get('description', ''))} |")
-    return lines
+        rows.append([shown, kind(one), cell(one.get("description", ""))])
+    return table(["member", "type", ""], rows)
 
 
 def kind(schema: dict) -> str:
