@@ -1,37 +1,16 @@
-//! `cargo xtask dist`: an archive with the optimised binary and what is installed with it, its checksum, and the packages of
-//! the SDKs for Python and Node.
+//! `cargo xtask dist`: everything that a release consists of, in `target/dist`: an archive with the optimised binary and what is
+//! installed with it, packages that bring the binary to Python, Node and Debian, and the packages of the SDKs.
 //!
-//! It builds with the `dist` profile (stripped), for musl if this machine can, else for glibc. Completions and manual
-//! pages come from the binary itself, so they always match it. Nothing is published: the result is a folder.
-//!
-//! The archive depends only on its content: names are sorted, owners are root, times are those of the last commit.
+//! It builds with the `dist` profile (stripped), for musl if this machine can, else for glibc. Nothing is published: the
+//! result is a folder. `deploy/packages` makes the archive and the packages of the binary; its `check` installs each of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
-use crate::steps;
 use crate::tidy::packages::PACKAGES;
-
-/// Where each shell looks for a file of which name.
-const COMPLETIONS: [(&str, &str); 3] =
-    [("bash", "tenure.bash"), ("zsh", "_tenure"), ("fish", "tenure.fish")];
-
-/// Files of the repository that belong to an installation.
-const FILES: [&str; 8] = [
-    "README.md",
-    "CHANGELOG.md",
-    "LICENSE",
-    "LICENSE-MIT",
-    "LICENSE-APACHE",
-    "deploy/tenure.toml",
-    "deploy/systemd/tenure.service",
-    "deploy/grafana/tenure.json",
-];
-
-const CHECKSUMS: &str = "SHA256SUMS";
+use crate::{docs, steps};
 
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     let out = target_folder(root).join("dist");
@@ -41,14 +20,30 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
         ["--binary", file] => PathBuf::from(file),
         _ => bail!("usage: cargo xtask dist [--binary FILE]"),
     };
-    let package =
-        Package { root, binary: &binary, version: version(root)?, triple: &target.triple };
-    let archive = package.write(&out)?;
-    println!("wrote {}", archive.display());
-    println!("wrote {}", out.join(CHECKSUMS).display());
-    println!("the binary links: {}", links(&binary));
+    // Everything in the folder gets a checksum, so nothing of an earlier version may be left in it.
+    if out.exists() {
+        std::fs::remove_dir_all(&out).with_context(|| format!("empty {}", out.display()))?;
+    }
+    std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
     rust_packages(root, &out)?;
-    sdk_packages(root, &out)
+    sdk_packages(root, &out)?;
+    binary_packages(root, &binary, &target, &out)?;
+    println!("the binary links: {}", links(&binary));
+    Ok(())
+}
+
+/// The archive, the packages that have the binary inside, and the checksums of all files. The archive and the Debian package
+/// have the documents, too.
+fn binary_packages(root: &Path, binary: &Path, target: &Target, out: &Path) -> Result<()> {
+    let site = docs::run(root, &["--binary", path_text(binary)?])?;
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(root.join("deploy/packages/build.py")).arg("--binary").arg(binary);
+    command.args(["--triple", &target.triple]).arg("--documents").arg(site).arg("--out").arg(out);
+    let done = command.status();
+    if !done.context("start deploy/packages/build.py")?.success() {
+        bail!("the packages of the binary were not made");
+    }
+    Ok(())
 }
 
 /// The crates that a user of the Rust SDK needs, as a registry takes them. They were built and tested with the tree.
@@ -130,72 +125,8 @@ fn version(root: &Path) -> Result<String> {
     Ok(version.context("Cargo.toml has no version")?.to_owned())
 }
 
-/// What goes into an archive.
-struct Package<'a> {
-    root: &'a Path,
-    binary: &'a Path,
-    version: String,
-    triple: &'a str,
-}
-
-impl Package<'_> {
-    /// Writes the archive and its checksum into a folder, and returns the path of the archive.
-    fn write(&self, out: &Path) -> Result<PathBuf> {
-        let name = format!("tenure-{}-{}", self.version, self.triple);
-        let staging = tempfile::tempdir().context("create a folder for the content")?;
-        self.collect(&staging.path().join(&name))?;
-        std::fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
-        let archive = out.join(format!("{name}.tar.gz"));
-        self.pack(staging.path(), &name, &archive)?;
-        let sum = format!("{}  {name}.tar.gz\n", checksum(&archive)?);
-        std::fs::write(out.join(CHECKSUMS), sum).context("write the checksum")?;
-        Ok(archive)
-    }
-
-    fn collect(&self, folder: &Path) -> Result<()> {
-        let completions = folder.join("completions");
-        std::fs::create_dir_all(&completions).context("create the folder of completions")?;
-        // Keeps the permission to execute it.
-        copy(self.binary, &folder.join("tenure"))?;
-        for file in FILES {
-            let name = Path::new(file).file_name().context("a file has a name")?;
-            copy(&self.root.join(file), &folder.join(name))?;
-        }
-        let program = path_text(self.binary)?;
-        for (shell, name) in COMPLETIONS {
-            let script = output(program, &["completions", shell])?;
-            std::fs::write(completions.join(name), script)
-                .with_context(|| format!("write {name}"))?;
-        }
-        output(program, &["man", path_text(&folder.join("man/man1"))?])?;
-        Ok(())
-    }
-
-    fn pack(&self, folder: &Path, name: &str, archive: &Path) -> Result<()> {
-        let root = path_text(self.root)?;
-        let time = output("git", &["-C", root, "log", "-1", "--format=%ct"]);
-        // Without a history every file is of the epoch.
-        let time = format!("--mtime=@{}", time.as_deref().unwrap_or("0").trim());
-        let (folder, archive) = (path_text(folder)?, path_text(archive)?);
-        // gzip stores no time when it reads from a pipe, as here.
-        let fixed = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", &time];
-        output("tar", &[&fixed[..], &["-C", folder, "-czf", archive, name]].concat())?;
-        Ok(())
-    }
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, to).with_context(|| format!("copy {}", from.display()))?;
-    Ok(())
-}
-
 fn path_text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("{} is not text", path.display()))
-}
-
-fn checksum(file: &Path) -> Result<String> {
-    let bytes = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
-    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The shared libraries that a binary needs, by name.
@@ -215,83 +146,4 @@ fn output(program: &str, arguments: &[&str]) -> Result<String> {
         bail!("`{program} {}` failed: {}", arguments.join(" "), said.trim());
     }
     String::from_utf8(ran.stdout).with_context(|| format!("read what `{program}` printed"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    /// Stands in for the binary, so that no test waits for an optimised build.
-    const PROGRAM: &str = "#!/bin/sh\n\
-        case \"$1\" in\n\
-        completions) echo \"completions for $2\" ;;\n\
-        man) mkdir -p \"$2\" && echo page > \"$2/tenure.1\" ;;\n\
-        esac\n";
-
-    fn packed(folder: &Path) -> PathBuf {
-        let binary = folder.join("program");
-        std::fs::write(&binary, PROGRAM).unwrap();
-        std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let version = version(&root).unwrap();
-        let package = Package { root: &root, binary: &binary, version, triple: "here" };
-        package.write(&folder.join("out")).unwrap()
-    }
-
-    #[test]
-    fn an_archive_holds_the_binary_and_what_is_installed_with_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let archive = packed(folder.path());
-        let name = format!("tenure-{}-here", env!("CARGO_PKG_VERSION"));
-        assert_eq!(archive.file_name().unwrap().to_str(), Some(&*format!("{name}.tar.gz")));
-        let listed = output("tar", &["-tzf", path_text(&archive).unwrap()]).unwrap();
-        let files: BTreeSet<&str> = listed
-            .lines()
-            .filter(|line| !line.ends_with('/'))
-            .map(|line| line.strip_prefix(&format!("{name}/")).unwrap())
-            .collect();
-        let expected = [
-            "CHANGELOG.md",
-            "LICENSE",
-            "LICENSE-APACHE",
-            "LICENSE-MIT",
-            "README.md",
-            "completions/_tenure",
-            "completions/tenure.bash",
-            "completions/tenure.fish",
-            "man/man1/tenure.1",
-            "tenure",
-            "tenure.json",
-            "tenure.service",
-            "tenure.toml",
-        ];
-        assert_eq!(files, expected.into());
-        unpack(folder.path(), &archive);
-        let unpacked = folder.path().join(name);
-        let mode = std::fs::metadata(unpacked.join("tenure")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o111, 0o111, "the binary can be executed");
-        let script = std::fs::read_to_string(unpacked.join("completions/_tenure")).unwrap();
-        assert_eq!(script, "completions for zsh\n");
-    }
-
-    fn unpack(folder: &Path, archive: &Path) {
-        let (folder, archive) = (path_text(folder).unwrap(), path_text(archive).unwrap());
-        output("tar", &["-C", folder, "-xzf", archive]).unwrap();
-    }
-
-    #[test]
-    fn the_checksum_is_that_of_the_archive_and_the_same_content_gives_the_same_archive() {
-        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let sums = [&one, &other].map(|folder| {
-            packed(folder.path());
-            std::fs::read_to_string(folder.path().join("out").join(CHECKSUMS)).unwrap()
-        });
-        assert_eq!(sums[0], sums[1]);
-        let out = one.path().join("out");
-        let checked = Command::new("sha256sum").args(["-c", CHECKSUMS]).current_dir(out).output();
-        assert!(checked.unwrap().status.success());
-    }
 }

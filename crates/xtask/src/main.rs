@@ -9,6 +9,7 @@ mod bench_postgres;
 mod conform;
 mod contract;
 mod dist;
+mod docs;
 mod failover;
 mod finding;
 mod fuzz;
@@ -40,13 +41,14 @@ usage: cargo xtask <command>
   bench-postgres  `tenure bench` against a PostgreSQL server that is started for it; takes its options
   conform   every SDK of the tree against the conformance kit; takes its options
   conform-faults  the same with each case's fault planted in the wire, which the case must notice
-  dist      an archive of the optimised binary with completions, manual pages and checksums, in target/dist; --binary FILE
+  dist      everything of a release, in target/dist: archive, wheel, npm and Debian packages of the binary, SDKs, checksums; --binary FILE
+  docs      the site of the documents, in target/docs; fails on broken links and on pages outside the navigation; --binary FILE
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
   model     explore every state of small worlds with the rules of production; --long for larger ones
   hostile   everything the OpenAPI document says and does not say, against a live server; --examples N
   fuzz      the fuzzer on each target of crates/hostile, or on those that are named; --seconds N, --keep
-  sdks      format, types and tests of the SDKs for Python and Node, and of the console, with its flows through Chromium
+  sdks      format, types and tests of the SDKs for Python and Node, the examples, the documents, and of the console, with its flows through Chromium
   sim       run simulated worlds: --seed S for one with its trace, --seeds N for many
   contract  refresh the `proved by` column of docs/contract.md from the tests";
 
@@ -78,6 +80,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["conform", more @ ..] => conform::run(&root, more),
         ["conform-faults", more @ ..] => conform::faults(&root, more),
         ["dist", more @ ..] => dist::run(&root, more),
+        ["docs", more @ ..] => docs::run(&root, more).map(drop),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),
         ["hostile", more @ ..] => steps::hostile(&root, more),

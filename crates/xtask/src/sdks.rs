@@ -1,5 +1,5 @@
-//! `cargo xtask sdks`: everything that must hold of the SDKs in other languages, the examples, the files for operators and
-//! the console.
+//! `cargo xtask sdks`: everything that must hold of the SDKs in other languages, the examples, the files for operators, the
+//! documents and the console.
 //!
 //! Each has a script, which installs its pinned tools beside it when they are missing and runs its formatter,
 //! type checkers and tests against the server that it is given. This file knows no more of a language than that.
@@ -23,6 +23,8 @@ const PARTS: &[Part] = &[
     Part { folder: "sdks/typescript", script: "check", server: "TENURE_BINARY" },
     Part { folder: "examples", script: "check", server: "TENURE_BINARY" },
     Part { folder: "deploy", script: "check", server: "TENURE_BINARY" },
+    Part { folder: "deploy/packages", script: "check", server: "TENURE_BINARY" },
+    Part { folder: "docs/site", script: "check", server: "TENURE_BINARY" },
     Part { folder: "console", script: "scripts/check", server: "TENURE_BIN" },
 ];
 

@@ -42,7 +42,7 @@ const CASES_PER_PROCESSOR: usize = 4;
 /// half of their time waiting for a disk, a database or a lease.
 const TESTS_PER_TWO_PROCESSORS: usize = 4;
 /// The server, for commands that need nothing else.
-const BUILD_SERVER: &[&str] = &["build", "--package", "tenure"];
+pub(crate) const BUILD_SERVER: &[&str] = &["build", "--package", "tenure"];
 
 pub(crate) fn test(root: &Path) -> Result<()> {
     let mut times = StepTimes::begin();

@@ -145,6 +145,12 @@ mod documents {
     #[doc = include_str!("../../../docs/guide/rust-testing.md")]
     struct TestingGuide;
 
+    #[doc = include_str!("../../../docs/start/first-task.md")]
+    struct FirstTask;
+
+    #[doc = include_str!("../../../docs/start/durable-function.md")]
+    struct FirstDurable;
+
     #[doc = include_str!("../../../docs/guide/durable.md")]
     struct DurableGuide;
 

@@ -182,11 +182,11 @@ describe("the guide", () => {
   });
 });
 
-it("the README of the repository greets, with the command as its worker", async () => {
-  const dir = join(work, "readme");
+it("the first task greets, with the command as its worker", async () => {
+  const dir = join(work, "first-task");
   mkdirSync(dir);
-  const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
-  const files = [...readme.matchAll(/^```ts\n\/\/ (\w+\.ts)([\s\S]*?)^```$/gm)].map(
+  const page = readFileSync(new URL("../../../docs/start/first-task.md", import.meta.url), "utf8");
+  const files = [...page.matchAll(/^```ts\n\/\/ (\w+\.ts)([\s\S]*?)^```$/gm)].map(
     ([, name = "", text = ""]) => {
       writeFileSync(join(dir, name), `//${text}`);
       return join(dir, name);
@@ -202,6 +202,24 @@ it("the README of the repository greets, with the command as its worker", async 
   const greeted = await output(process.execPath, [join(dir, "greet.js")], env);
   expect(greeted).toEqual({ code: 0, text: "Hello, Ada!\n" });
   expect(await end(worker, "SIGTERM")).toBe(0);
+});
+
+it("the first durable function waits for its signal and ships", async () => {
+  const dir = join(work, "start");
+  mkdirSync(dir);
+  const page = readFileSync(new URL("../../../docs/start/durable-function.md", import.meta.url), "utf8");
+  const [, text = ""] = /^```ts\n(\/\/ order\.ts\n[\s\S]*?)^```$/m.exec(page) ?? [];
+  const file = join(dir, "order.ts");
+  writeFileSync(file, text);
+  const program = ts.createProgram([file], OPTIONS);
+  expect(ts.getPreEmitDiagnostics(program).map(({ messageText }) => messageText)).toEqual([]);
+  program.emit();
+  const worker = start(join(dir, "order.js"), { ...server.env, TENURE_LOG: "off" });
+  await using client = new Client({ url: server.url, apiKey: server.apiKey });
+  const run = await client.submit("order", 500, { queue: "orders" });
+  await run.signal("approve", true);
+  expect(await run.result({ timeout: { seconds: 50 } })).toBe("shipped");
+  await end(worker, "SIGTERM");
 });
 
 /** A port that nothing listens on now. */
