@@ -170,6 +170,8 @@ impl BatchMetrics {
             | Answer::Done
             | Answer::Nothing
             | Answer::Schedule(_)
+            | Answer::Budget(_)
+            | Answer::Policy(_)
             | Answer::Recovery(_)
             | Answer::Object(_) => return,
         };

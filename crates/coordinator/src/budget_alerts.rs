@@ -1,22 +1,19 @@
 //! Tells people once when a budget of a tenant or workspace reaches a soft limit, and once when it is used up.
 //!
-//! After a commit that used something, the sum is read and compared. That somebody was told is written to the budget itself, under
-//! its lock, so of several coordinators one tells; the entry of the object's log is the event. The last commit that uses something
+//! After a commit that used something, the sum is read and compared. That people were told is written to the budget itself
+//! ([`verdict::scope_budget::Budgets`]), so of several coordinators one tells; the entry of the object's log is the event. The last commit that uses something
 //! sees what all others used, so no level is missed; what was committed just before a crash is looked at when the process starts
 //! again, or after the next use.
 
 use std::time::Duration;
 
-use store::spend::{budget_key, budget_object, budget_of};
 use store::{Browse, SpendQuery};
 use tokio_util::sync::CancellationToken;
-use verdict::scope_budget::{Alert, Level, ScopeBudget, WHOLE_TENANT};
-use verdict::{Amounts, Moment, Scope};
+use verdict::scope_budget::{Alert, BudgetCall, BudgetRequest, Level, ScopeBudget, WHOLE_TENANT};
+use verdict::{Amounts, Answer, Scope};
 
-use crate::carry::ObjectSet;
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
-use crate::scope_budgets::BudgetDirectory;
 
 /// How long to wait after the store refused.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -64,47 +61,17 @@ async fn tell_all(coordinator: &Coordinator, used: &[(Scope, ScopeBudget)]) -> R
     Ok(())
 }
 
-/// What came of an alert.
-enum Told {
-    /// It is written; nobody else tells.
-    Now(Alert),
-    /// Somebody was told, or the budget has changed.
-    Never,
-    /// Another writer has the budget.
-    Later,
-}
-
 async fn tell(coordinator: &Coordinator, scope: &Scope, used: Amounts) -> Result<(), Missed> {
-    let key = budget_key(scope);
-    let decide = {
-        let (key, scope) = (key.clone(), scope.clone());
-        move |objects: &mut ObjectSet, at: Moment| {
-            if objects.is_locked(&key) {
-                return Told::Later;
-            }
-            let Some(budget) = objects.get(&key).and_then(budget_of) else { return Told::Never };
-            let Some(alert) = budget.to_alert(used, at.now) else { return Told::Never };
-            let after = ScopeBudget { alert: Some(alert), ..budget };
-            objects.put(budget_object(&scope, &after), None);
-            Told::Now(alert)
-        }
-    };
-    match coordinator.decide_objects(vec![key], decide).await? {
-        Told::Now(alert) => say(coordinator, scope, alert, used),
-        Told::Later => {
-            mark_later(coordinator.allowances().budgets().clone(), scope.clone());
-        }
-        Told::Never => {}
+    let (scope, call) = (scope.clone(), BudgetCall::Used(used));
+    let answered =
+        coordinator.budget(BudgetRequest { scope: scope.clone(), call, by: None }).await?;
+    // Otherwise people were told, or the budget has changed.
+    if let Answer::Budget(answer) = answered.answer
+        && let Some(alert) = answer.alert
+    {
+        say(coordinator, &scope, alert, used);
     }
     Ok(())
-}
-
-/// Looks again after a pause, without holding up the others.
-fn mark_later(budgets: BudgetDirectory, scope: Scope) {
-    tokio::spawn(async move {
-        tokio::time::sleep(PAUSE).await;
-        budgets.mark_again([scope]);
-    });
 }
 
 fn say(coordinator: &Coordinator, scope: &Scope, alert: Alert, used: Amounts) {

@@ -18,8 +18,10 @@ use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::approval::DecideCall;
 use verdict::plan::PlanRequest;
+use verdict::recovery::PolicyRequest;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
+use verdict::scope_budget::BudgetRequest;
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Text, Time};
 #[cfg(feature = "http")]
 use verdict::{Moment, ObjectKey};
@@ -416,7 +418,20 @@ impl Coordinator {
 
     /// A request about a schedule.
     pub async fn schedule(&self, item: ScheduleRequest) -> Reply {
-        let request = ObjectRequest::Schedule(item);
+        self.object(ObjectRequest::Schedule(item)).await
+    }
+
+    /// A request about the budget of a workspace or tenant.
+    pub async fn budget(&self, item: BudgetRequest) -> Reply {
+        self.object(ObjectRequest::Budget(item)).await
+    }
+
+    /// A request about a recovery policy.
+    pub async fn recovery_policy(&self, item: PolicyRequest) -> Reply {
+        self.object(ObjectRequest::Policy(item)).await
+    }
+
+    async fn object(&self, request: ObjectRequest) -> Reply {
         let mut replies = self.intake.ask(vec![Item::Object(Box::new(request))]).await;
         replies.pop().expect("one request has one reply")
     }

@@ -5,9 +5,13 @@
 
 use store::ObjectChange;
 use store::objects::{schedule_change, schedule_of, template_change};
+use store::recovery::{policy_change, stored_policy};
+use store::spend::{budget_change, stored_budget};
 use verdict::desk::{DeskResult, IdBlock};
 use verdict::known::{Body, Known, ObjectRow};
+use verdict::recovery::{PolicyRequest, RecoveryPolicies};
 use verdict::schedule::{ScheduleCall, ScheduleRequest, ScheduleTarget, Schedules};
+use verdict::scope_budget::{BudgetRequest, Budgets};
 use verdict::subject::{Needs, Subject};
 use verdict::{Moment, Name, Object, ObjectKey, ObjectType, Scope, Time};
 
@@ -15,6 +19,8 @@ use verdict::{Moment, Name, Object, ObjectKey, ObjectType, Scope, Time};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectRequest {
     Schedule(ScheduleRequest),
+    Budget(BudgetRequest),
+    Policy(PolicyRequest),
 }
 
 impl ObjectRequest {
@@ -29,6 +35,8 @@ impl ObjectRequest {
     pub(crate) const fn scope(&self) -> &Scope {
         match self {
             ObjectRequest::Schedule(request) => &request.scope,
+            ObjectRequest::Budget(request) => &request.scope,
+            ObjectRequest::Policy(request) => &request.scope,
         }
     }
 
@@ -36,13 +44,15 @@ impl ObjectRequest {
     pub(crate) const fn by(&self) -> Option<&Name> {
         match self {
             ObjectRequest::Schedule(request) => request.by.as_ref(),
+            ObjectRequest::Budget(request) => request.by.as_ref(),
+            ObjectRequest::Policy(request) => Some(&request.by),
         }
     }
 
     /// What it writes at most, in units of about one task.
     pub(crate) const fn weight(&self) -> usize {
         match self {
-            ObjectRequest::Schedule(_) => 1,
+            ObjectRequest::Schedule(_) | ObjectRequest::Budget(_) | ObjectRequest::Policy(_) => 1,
         }
     }
 
@@ -52,18 +62,23 @@ impl ObjectRequest {
             ObjectRequest::Schedule(request) => {
                 matches!(request.call, ScheduleCall::Fire | ScheduleCall::Trigger)
             }
+            ObjectRequest::Budget(_) | ObjectRequest::Policy(_) => false,
         }
     }
 
     pub(crate) fn needs(&self, known: &Known, now: Time) -> Needs {
         match self {
             ObjectRequest::Schedule(request) => Schedules::needs(request, known, now),
+            ObjectRequest::Budget(request) => Budgets::needs(request, known, now),
+            ObjectRequest::Policy(request) => RecoveryPolicies::needs(request, known, now),
         }
     }
 
     pub(crate) fn decide(&self, known: &Known, at: Moment, ids: IdBlock) -> DeskResult {
         match self {
             ObjectRequest::Schedule(request) => Schedules::decided(known, request, at, ids),
+            ObjectRequest::Budget(request) => Budgets::decided(known, request, at, ids),
+            ObjectRequest::Policy(request) => RecoveryPolicies::decided(known, request, at, ids),
         }
     }
 }
@@ -72,6 +87,8 @@ impl ObjectRequest {
 pub(crate) fn row_of(object: &Object) -> Option<ObjectRow> {
     let body = match object.key.object_type {
         ObjectType::ScheduleTemplate => Body::Template(object.body.clone()),
+        ObjectType::Budget => Body::Budget(stored_budget(object)),
+        ObjectType::RecoveryPolicy => Body::Policy(Box::new(stored_policy(object))),
         _ => Body::Schedule(Box::new(schedule_of(object)?)),
     };
     Some(ObjectRow { revision: object.revision, body })
@@ -88,5 +105,7 @@ pub(crate) fn object_change(
     match &row.body {
         Body::Schedule(schedule) => schedule_change(key.clone(), revision, schedule, at, by),
         Body::Template(body) => template_change(key, revision, body.clone(), at, by),
+        Body::Budget(budget) => budget_change(key.clone(), revision, budget, at, by),
+        Body::Policy(policy) => policy_change(key.clone(), revision, policy, at, by),
     }
 }

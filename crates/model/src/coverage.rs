@@ -213,7 +213,12 @@ fn answer_index(answer: &Answer) -> usize {
         Answer::CancelAccepted { .. } => 10,
         Answer::Done => 12,
         Answer::Nothing | Answer::Refused(_) => 13,
-        Answer::Run(_) | Answer::Schedule(_) | Answer::Recovery(_) | Answer::Object(_) => {
+        Answer::Run(_)
+        | Answer::Schedule(_)
+        | Answer::Budget(_)
+        | Answer::Policy(_)
+        | Answer::Recovery(_)
+        | Answer::Object(_) => {
             unreachable!("plain tasks get no such answer")
         }
     }

@@ -11,13 +11,13 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 use store::objects::{ObjectFilter, ObjectLogFilter};
 use store::recovery::{
-    CLOSED, EVALUATION, NEW, candidate_of, failed_run_key, failed_run_of, policy_object,
+    CLOSED, EVALUATION, NEW, candidate_of, failed_run_key, failed_run_of, policy_change,
 };
 use store::{Browse, Decided, IdempotencyKey, KeyOwner, ObjectChange, Store, StoredTask};
 use storetest::MemoryStore;
 use verdict::recovery::{
     Action, Candidate, CandidateState, Deciders, Evaluator, FailedRun, KEY_PREFIX, QUEUE,
-    RecoveryPolicy, Signature, Terms, is_evaluation as is_evaluation_kind,
+    RecoveryPolicy, Signature, Terms, is_evaluation as is_evaluation_kind, policy_key,
 };
 use verdict::{Name, Object, ObjectType, Scope, Span, State, Subject, TaskId, Time};
 
@@ -63,8 +63,8 @@ pub(crate) fn in_force(terms: &Terms, at: Time) -> Decided {
     let (queue, kind) = (None, None);
     let (name, terms) = (Name::from("p"), terms.clone());
     let policy = RecoveryPolicy { name, queue, kind, terms, is_deleted: false };
-    let after = policy_object(&Scope::default(), &policy, 1);
-    Decided { objects: vec![ObjectChange { after, at, by: None }], ..Decided::default() }
+    let key = policy_key(&Scope::default(), &policy.name);
+    Decided { objects: vec![policy_change(key, 1, &policy, at, None)], ..Decided::default() }
 }
 
 /// A worker that evaluates candidates, and is not to be relied on.

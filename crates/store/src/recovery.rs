@@ -27,10 +27,6 @@ pub const EVALUATION: &str = "evaluation";
 const ACTIVE: &str = "active";
 const DELETED: &str = "deleted";
 
-pub fn policy_key(scope: &Scope, name: &Name) -> ObjectKey {
-    key(scope, ObjectType::RecoveryPolicy, name.clone())
-}
-
 pub fn candidate_key(scope: &Scope, id: &Name) -> ObjectKey {
     key(scope, ObjectType::RecoveryCandidate, id.clone())
 }
@@ -78,10 +74,21 @@ pub fn word_of(object: &Object) -> Option<Word> {
     is_it.then(|| Word::read(object.body.as_str()).ok()).flatten()
 }
 
+/// What the object of a policy says. One that cannot be read allows nothing.
+pub fn stored_policy(object: &Object) -> RecoveryPolicy {
+    policy_of(object).unwrap_or_else(|| RecoveryPolicy::closed(object.key.id.clone()))
+}
+
 /// A policy after a change. A deleted one stays as an object, so that its log has everything.
-pub fn policy_object(scope: &Scope, policy: &RecoveryPolicy, revision: u32) -> Object {
-    Object {
-        key: policy_key(scope, &policy.name),
+pub fn policy_change(
+    key: ObjectKey,
+    revision: u32,
+    policy: &RecoveryPolicy,
+    at: Time,
+    by: Option<Name>,
+) -> ObjectChange {
+    let after = Object {
+        key,
         revision,
         status: if policy.is_deleted { DELETED } else { ACTIVE }.into(),
         due: None,
@@ -89,7 +96,8 @@ pub fn policy_object(scope: &Scope, policy: &RecoveryPolicy, revision: u32) -> O
         parent: None,
         is_pending: !policy.is_deleted,
         body: policy.write().into(),
-    }
+    };
+    ObjectChange { after, at, by }
 }
 
 /// A candidate after a change. It is pending while a program has something to do about it; one that waits for people is not.
@@ -166,7 +174,7 @@ pub fn of_round(scope: &Scope, evaluation: TaskId, limit: usize) -> ObjectFilter
 #[cfg(test)]
 mod tests {
     use verdict::approval;
-    use verdict::recovery::{Action, Decider, Deciders, Decision, Evaluator, Terms};
+    use verdict::recovery::{Action, Decider, Deciders, Decision, Evaluator, Terms, policy_key};
     use verdict::{Category, Reason, Span};
 
     use super::*;
@@ -207,7 +215,9 @@ mod tests {
     #[test]
     fn what_is_stored_is_read_again() {
         let (scope, policy, failed) = (Scope::default(), policy(), failed());
-        assert_eq!(policy_of(&policy_object(&scope, &policy, 1)), Some(policy.clone()));
+        let key = policy_key(&scope, &policy.name);
+        let saved = policy_change(key, 1, &policy, Time::from_millis(6), None).after;
+        assert_eq!(policy_of(&saved), Some(policy.clone()));
         let note = failed_run_change(&scope, &failed).after;
         assert_eq!(failed_run_of(&note), Some(failed.clone()));
         let (task, now) = (TaskId::from_u128(9), Time::from_millis(6));

@@ -14,9 +14,10 @@
 
 use verdict::budget::SUM_MAX;
 use verdict::scope_budget::{Day, ScopeBudget, whole_tenant};
-use verdict::{Amounts, Object, ObjectKey, ObjectType, Scope, Unit};
+use verdict::{Amounts, Name, Object, ObjectKey, ObjectType, Scope, Time, Unit};
 
 use crate::codec::Stored;
+use crate::objects::ObjectChange;
 
 /// What was used in a scope on a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,30 +63,36 @@ pub const BUDGET_SET: &str = "set";
 /// The status of one that was removed.
 pub const BUDGET_REMOVED: &str = "removed";
 
-/// The one budget of a scope.
-pub fn budget_key(scope: &Scope) -> ObjectKey {
-    ObjectKey { scope: scope.clone(), object_type: ObjectType::Budget, id: "budget".into() }
-}
-
-/// The budget of an object; `None` for another object and for a budget that was removed. One that cannot be read accepts nothing,
-/// so that damage never lifts a limit (W-10).
+/// The budget of an object; `None` for another object and for a budget that was removed.
 pub fn budget_of(object: &Object) -> Option<ScopeBudget> {
     let is_set = object.key.object_type == ObjectType::Budget && object.is_pending;
-    is_set
-        .then(|| ScopeBudget::read(object.body.as_str()).unwrap_or_else(|_| ScopeBudget::closed()))
+    is_set.then(|| stored_budget(object))
 }
 
-/// The object of a budget. Its revision is counted where it is saved.
-pub fn budget_object(scope: &Scope, budget: &ScopeBudget) -> Object {
+/// What the object of a budget says, an empty one if it was removed. One that cannot be read accepts nothing, so that damage never
+/// lifts a limit (W-10).
+pub fn stored_budget(object: &Object) -> ScopeBudget {
+    ScopeBudget::read(object.body.as_str()).unwrap_or_else(|_| ScopeBudget::closed())
+}
+
+/// The object of a budget after a change. One that was removed stays, so that its log has everything.
+pub fn budget_change(
+    key: ObjectKey,
+    revision: u32,
+    budget: &ScopeBudget,
+    at: Time,
+    by: Option<Name>,
+) -> ObjectChange {
     let is_pending = !budget.is_empty();
-    Object {
-        key: budget_key(scope),
-        revision: 1,
+    let after = Object {
+        key,
+        revision,
         status: if is_pending { BUDGET_SET } else { BUDGET_REMOVED }.into(),
         due: None,
         unique_key: None,
         parent: None,
         is_pending,
         body: budget.write().into(),
-    }
+    };
+    ObjectChange { after, at, by }
 }

@@ -14,10 +14,11 @@ use crate::flow::FlowUses;
 use crate::id::{Json, Name, Scope, TaskId};
 use crate::key::{IdempotencyKey, KeyOwner, TaskKey, UniqueKey};
 use crate::object::{ObjectKey, ObjectType};
+use crate::recovery::RecoveryPolicy;
 use crate::request::Request;
 use crate::run::{Loaded, Records};
 use crate::schedule::{CalendarQuery, Instants, Schedule};
-use crate::scope_budget::{BudgetUse, budget_scopes};
+use crate::scope_budget::{BudgetUse, ScopeBudget, budget_scopes};
 use crate::submission::Submission;
 use crate::task::Task;
 use crate::verdict::KeyHolder;
@@ -188,6 +189,9 @@ pub enum Body {
     Schedule(Box<Schedule>),
     /// What a schedule submits, as it was written. What it means is a fact ([`Facts::template`]).
     Template(Json),
+    /// The budget of a workspace or tenant; one that is empty was removed.
+    Budget(ScopeBudget),
+    Policy(Box<RecoveryPolicy>),
 }
 
 impl Body {
@@ -195,7 +199,7 @@ impl Body {
     fn unique_key(&self) -> Option<&Name> {
         match self {
             Body::Schedule(schedule) => Some(&schedule.name),
-            Body::Template(_) => None,
+            Body::Template(_) | Body::Budget(_) | Body::Policy(_) => None,
         }
     }
 
@@ -203,7 +207,7 @@ impl Body {
     fn is_gone(&self) -> bool {
         match self {
             Body::Schedule(schedule) => schedule.is_deleted,
-            Body::Template(_) => false,
+            Body::Template(_) | Body::Budget(_) | Body::Policy(_) => false,
         }
     }
 }
@@ -256,7 +260,7 @@ impl ObjectSet {
         debug_assert_eq!(key.object_type, ObjectType::Schedule, "the key of a schedule");
         match &self.rows.get(key)?.loaded()?.body {
             Body::Schedule(schedule) => Some(schedule),
-            Body::Template(_) => None,
+            _ => None,
         }
     }
 }

@@ -17,6 +17,7 @@
 
 mod candidate;
 mod escalation;
+mod policy;
 mod suggestion;
 
 use crate::done::{Category, Done, Reason};
@@ -28,6 +29,7 @@ pub use candidate::{
     Candidate, CandidateState, Chosen, Decider, Decision, ForkOutcome, Round, Sample, Standing,
 };
 pub use escalation::{Deciders, QUESTION_KEY, QUESTION_NUMBER, Question, Word};
+pub use policy::{PolicyCall, PolicyRequest, RecoveryPolicies, policy_key};
 pub use suggestion::{AUTOMATIC_MIN, Because, CONFIDENCE_MAX, Suggestion, automatic};
 
 /// The kind and the queue of the tasks by which workers evaluate candidates. Clients cannot submit to them; workers may lease from
@@ -194,6 +196,11 @@ impl Terms {
 }
 
 impl RecoveryPolicy {
+    /// One that allows nothing: for a policy that is stored and cannot be read.
+    pub fn closed(name: Name) -> Self {
+        Self { name, queue: None, kind: None, terms: Terms::default(), is_deleted: true }
+    }
+
     fn covers(&self, queue: &Name, kind: &Name) -> bool {
         !self.is_deleted
             && self.queue.as_ref().is_none_or(|it| it == queue)
@@ -355,6 +362,8 @@ pub const fn may_fork_again(recovered: u32, terms: &Terms) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecoveryRefusal {
     NotFound,
+    /// No policy has this name.
+    PolicyNotFound,
     /// Nothing is open to be decided.
     Closed {
         state: CandidateState,
@@ -382,7 +391,7 @@ pub enum OutOfScope {
 impl RecoveryRefusal {
     pub const fn name(self) -> &'static str {
         match self {
-            RecoveryRefusal::NotFound => "recovery_not_found",
+            RecoveryRefusal::NotFound | RecoveryRefusal::PolicyNotFound => "recovery_not_found",
             RecoveryRefusal::Closed { .. } => "recovery_closed",
             RecoveryRefusal::OutOfScope(_) => "recovery_out_of_scope",
             RecoveryRefusal::NoAction => "invalid_argument",

@@ -11,10 +11,14 @@
 //! - a limit of zero is reached before anything was used, and a sum that does not fit is beyond every limit (W-10);
 //! - each level of a budget is alerted on once in a period, the higher one last.
 
+mod request;
+
 use crate::budget::{Amounts, Budget, Limits, Unit};
 use crate::id::{Name, Scope};
 use crate::request::Submit;
 use crate::time::Time;
+
+pub use request::{BudgetAnswer, BudgetCall, BudgetRequest, Budgets, budget_key};
 
 /// Stands for all workspaces of a tenant in the scope of a budget. No workspace has this name: names have no asterisk.
 pub const WHOLE_TENANT: &str = "*";

@@ -6,10 +6,10 @@ use crate::event::{Event, Subject};
 use crate::flow::{FlowUses, Terms};
 use crate::id::{Digest, Name, TaskId, Text};
 use crate::object::Object;
-use crate::recovery::{RecoveryAnswer, RecoveryRefusal};
+use crate::recovery::{RecoveryAnswer, RecoveryPolicy, RecoveryRefusal};
 use crate::run::{Loaded, RunAnswer, RunRefusal};
 use crate::schedule::{ScheduleAnswer, ScheduleRefusal};
-use crate::scope_budget::{BudgetUse, Spent};
+use crate::scope_budget::{BudgetAnswer, BudgetUse, Spent};
 use crate::task::State;
 use crate::time::Time;
 use crate::topology::TopologyRefusal;
@@ -115,6 +115,10 @@ pub enum Answer {
     Schedule(Box<ScheduleAnswer>),
     /// The answer to a request about a recovery candidate.
     Recovery(Box<RecoveryAnswer>),
+    /// The answer to a request about the budget of a workspace or tenant.
+    Budget(Box<BudgetAnswer>),
+    /// The answer to a request about a recovery policy: the policy from now on.
+    Policy(Box<RecoveryPolicy>),
     /// The answer to a request about a deployment: what it was about, as it is now.
     Object(Box<Object>),
 }

@@ -16,8 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use store::{
-    Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait,
-    ObjectChange, Selection, SpendRow,
+    Batch, CancelHint, Change, CommitFailure, Decided, Failure, FailureKind, LockWait, Selection,
+    SpendRow,
 };
 use verdict::fork::RECORDS_PER_REQUEST_MAX;
 use verdict::log;
@@ -25,8 +25,7 @@ use verdict::request::Extend;
 use verdict::run::{ChildCall, Inherit, Inherited, RunRequest};
 use verdict::scope_budget::Day;
 use verdict::{
-    Answer, ClosedAttempt, Digest, Moment, Object, ObjectType, Reason, Request, Subject, TaskId,
-    Time,
+    Answer, ClosedAttempt, Digest, Moment, Object, Reason, Request, Subject, TaskId, Time,
 };
 
 use super::deploying::Deploying;
@@ -35,13 +34,12 @@ use super::polls::{Polls, RoundResult};
 use super::recovery::{Recovering, Reported};
 use super::role::CarrierRole;
 use super::stall::{self, StallAction, StallDetector, StallStatus};
-use super::topologies::interests_roles;
 use super::working_set::{ForkRequests, SubmissionPayload, WorkingSet};
 use crate::allowances::{self, Allowances, Moved};
 use crate::batch_metrics::BatchMetrics;
 use crate::ids::Ids;
 use crate::item::{Answered, Fork, ForkItem, Item, Submission};
-use crate::outbox::{EndpointDirectory, is_of_feed};
+use crate::outbox::EndpointDirectory;
 use crate::recent_runs::RecentRuns;
 use crate::recovery::RecoveryDirectory;
 use crate::task_watch::{EndedTask, TaskWatchers};
@@ -75,8 +73,8 @@ pub(super) struct BatchResult {
     pub(super) awaited_ends: Vec<Arc<EndedTask>>,
     /// Tasks about which calls were refused.
     pub(super) refused: Vec<TaskId>,
-    /// Effects that were asked for.
-    pub(super) effects: Vec<Object>,
+    /// Objects as saved, in order. What is kept of them in memory is brought up to date from here.
+    pub(super) objects: Vec<Object>,
     pub(super) moved: Moved,
     /// What was used.
     pub(super) spend: Vec<SpendRow>,
@@ -86,10 +84,6 @@ pub(super) struct BatchResult {
     pub(super) more_due: bool,
     /// Requests about objects for which time has come.
     pub(super) due_objects: Vec<Item>,
-    /// Recovery candidates have changed.
-    pub(super) is_recovery_changed: bool,
-    /// Deployments and what roles look at, as saved.
-    pub(super) deployed: Vec<Object>,
 }
 
 /// Why a batch was not committed.
@@ -362,13 +356,7 @@ impl<'a, B: Batch> OpenBatch<'a, B> {
         }
         let result = &mut self.result;
         result.is_written = true;
-        let effects = objects.iter().filter(|it| is_of_feed(&it.after));
-        result.effects.extend(effects.map(|change| change.after.clone()));
-        let is_candidate =
-            |it: &ObjectChange| it.after.key.object_type == ObjectType::RecoveryCandidate;
-        result.is_recovery_changed |= objects.iter().any(is_candidate);
-        let deployed = objects.iter().filter(|it| interests_roles(&it.after));
-        result.deployed.extend(deployed.map(|change| change.after.clone()));
+        result.objects.extend(objects.iter().map(|change| change.after.clone()));
         result.changed.extend(changes.iter().filter_map(|change| task_id(&change.after)));
         changes.iter().for_each(|change| allowances::note(&mut result.moved, change));
         result.signals.extend(changes.iter().filter_map(cancel_hint));

@@ -10,18 +10,20 @@
 //!
 //! Invariant: no answer is sent before the commit that it reports is durable.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use store::{Store, Writer};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use verdict::TaskId;
+use verdict::{Object, ObjectKey, TaskId};
 
 use super::abort::Retries;
 use super::batch::{Aborted, BackgroundWork, BatchOptions, BatchResult, OpenBatch};
 use super::isolate::{Isolation, Part};
 use super::{Carrier, Fatal};
 use crate::item::{Group, Item, Outage, Reply, RequestError, UnavailableReason};
+use crate::outbox::is_of_feed;
 
 /// How many batches with other requests may miss a request's task before the request waits for it alone.
 const MISSES_MAX: usize = 3;
@@ -200,19 +202,27 @@ impl<S: Store> Carrier<S> {
             self.answer_polls(&mut result);
         }
         self.fire(std::mem::take(&mut result.due_objects));
-        self.topologies.note(&result.deployed);
-        if result.is_recovery_changed {
-            self.recovery.nudge();
-        }
+        self.note_objects(&result.objects);
         self.metrics.add(&result.batch_metrics);
         self.note_ends(std::mem::take(&mut result.batch_metrics.ended_created), result.now);
         self.tell_watchers(&mut result);
         self.ended_feed.note(&result.ended);
-        self.effect_feed.note(result.effects.iter());
         // A forced cancel ends its task and raises a signal: forget first.
         self.signals.forget(result.ended);
         result.signals.into_iter().for_each(|hint| self.signals.raise(hint));
         result.answers.into_iter().map(|answered| answered.map(Ok)).collect()
+    }
+
+    /// After a commit: brings up to date what is kept of objects in memory, and wakes who follows them.
+    pub(super) fn note_objects(&self, saved: &[Object]) {
+        if saved.is_empty() {
+            return;
+        }
+        self.endpoints.note(saved.iter());
+        self.allowances.budgets().note(saved.iter());
+        self.recovery.note(saved.iter());
+        self.topologies.note(saved);
+        self.effect_feed.note(last_of_feed(saved));
     }
 
     /// Wakes callers that wait for what the batch did. A run that has ended is forgotten first: a caller that begins to
@@ -249,6 +259,14 @@ impl<S: Store> Carrier<S> {
         faultpoint::point!("carry.polls_told");
         self.unclaimed.extend(unclaimed.iter().map(|it| Item::undelivered(it.key(), it.lease())));
     }
+}
+
+/// Each effect and watch once, as it is now, in the order of their commit.
+fn last_of_feed(saved: &[Object]) -> impl Iterator<Item = &Object> {
+    let of_feed = saved.iter().enumerate().filter(|(_, object)| is_of_feed(object));
+    let last: HashMap<&ObjectKey, usize> =
+        of_feed.clone().map(|(n, object)| (&object.key, n)).collect();
+    of_feed.filter(move |(n, object)| last[&object.key] == *n).map(|(_, object)| object)
 }
 
 /// Sends each caller its replies, in the order of its items.

@@ -21,7 +21,7 @@ use verdict::{Moment, Name, Object, ObjectKey, Scope};
 
 use super::{Carrier, Fatal};
 use crate::item::{RequestError, UnavailableReason};
-use crate::outbox::{Endpoints, is_of_feed};
+use crate::outbox::Endpoints;
 
 /// How many times a call that is carried alone is decided again because another writer was first.
 const CONFLICTS_MAX: usize = 16;
@@ -207,18 +207,8 @@ impl<S: Store> Carrier<S> {
         batch.commit().await.map_err(Undone::Failed)?;
         faultpoint::point!("objects.committed");
         self.stall.written(at.now);
-        self.endpoints.note(changes.iter().map(|change| &change.after));
-        self.allowances.budgets().note(changes.iter().map(|change| &change.after));
-        self.recovery.note(changes.iter().map(|change| &change.after));
-        self.effect_feed.note(last_of_each(&changes));
+        let saved: Vec<Object> = changes.into_iter().map(|change| change.after).collect();
+        self.note_objects(&saved);
         Ok(())
     }
-}
-
-/// Each effect and watch among the changes once, as it is now.
-fn last_of_each(changes: &[ObjectChange]) -> impl Iterator<Item = &Object> {
-    let is_wanted = |change: &&ObjectChange| is_of_feed(&change.after);
-    let last: HashMap<&ObjectKey, &Object> =
-        changes.iter().filter(is_wanted).map(|change| (&change.after.key, &change.after)).collect();
-    last.into_values()
 }

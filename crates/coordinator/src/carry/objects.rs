@@ -163,7 +163,7 @@ fn fetched<T>(loaded: LoadedObject, read: impl FnOnce(Object) -> Option<T>) -> F
 fn put_template(facts: &mut Facts, of: (ObjectKey, u32), row: Option<&ObjectRow>) {
     let run = row.and_then(|row| match &row.body {
         Body::Template(template) => schedules::submission(&of.0.scope, template),
-        Body::Schedule(_) => None,
+        _ => None,
     });
     facts.put_template(of, run.map(Arc::new));
 }

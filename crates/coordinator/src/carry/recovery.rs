@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use store::objects::{LoadedObject, UniqueKey};
 use store::recovery::{
     CLOSED, EVALUATION, NEW, awaiting, candidate_change, candidate_key, candidate_of,
-    failed_run_key, failed_run_of, looked_at, policy_key, policy_of, word_of,
+    failed_run_key, failed_run_of, looked_at, policy_of, word_of,
 };
 use store::{Batch, Lookup, ObjectChange, RunLookup, Spec, TaskKey};
 use verdict::effect::{EffectId, EndpointStatus, Intent, wants};
 use verdict::recovery::{
     Action, Candidate, CandidateState, Decider, Decision, Evaluator, FailedRun, ForkOutcome,
     RecoveryAnswer, RecoveryPolicy, RecoveryRefusal, Signature, Standing, is_evaluation,
+    policy_key,
 };
 use verdict::request::{Cancel, CancelMode, Outcome};
 use verdict::run::{RunRequest, Then};

@@ -222,15 +222,6 @@ fn gone_statuses<'t>(before: &'t Topology, after: &Topology) -> Vec<(&'t str, Op
     gone
 }
 
-/// Whether roles may have something to do about it.
-pub(super) fn interests_roles(object: &Object) -> bool {
-    match object.key.object_type {
-        ObjectType::Deployment | ObjectType::Topology | ObjectType::Track => true,
-        ObjectType::Artifact | ObjectType::UnprocessedEvent => object.is_pending,
-        _ => false,
-    }
-}
-
 /// Requests about artifacts and deployments for which time has come.
 pub(super) fn due_deployed(due: &[Object]) -> Vec<Item> {
     let item = |object: &Object| {

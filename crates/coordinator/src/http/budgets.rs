@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use store::spend::{budget_key, budget_object};
 use store::{Administration, Audit, Browse, SpendQuery};
 use verdict::budget::Amounts;
-use verdict::scope_budget::{Level, Period, ScopeBudget, WHOLE_TENANT, whole_tenant};
-use verdict::{Limits, Moment, Name, Scope, Text, Time, Unit};
+use verdict::scope_budget::{
+    BudgetCall, BudgetRequest, Level, Period, ScopeBudget, WHOLE_TENANT, whole_tenant,
+};
+use verdict::{Answer, Limits, Name, Scope, Text, Time, Unit};
 use wire::answers::{BudgetAmounts, BudgetLeft};
 use wire::requests::SoftLimits;
 use wire::scope_budgets::{ScopeBudget as View, ScopeBudgets, SetBudget};
@@ -20,10 +21,10 @@ use wire::{BudgetPeriod, BudgetState, Code};
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
+use super::submit::unexpected;
 use super::translate::time;
 use crate::admit::administer::Reach;
 use crate::admit::{AdminPrincipal, AuditorPrincipal};
-use crate::carry::ObjectSet;
 
 /// Budgets of one tenant: all of them are in memory.
 const BUDGETS_PER_TENANT_MAX: usize = 10_000;
@@ -124,37 +125,28 @@ fn check_count(app: &AppState, scope: &Scope, budget: &ScopeBudget) -> Result<()
 async fn put(
     app: &AppState,
     principal: &AdminPrincipal,
-    RequestId(request): RequestId,
+    RequestId(id): RequestId,
     scope: &Scope,
     budget: &ScopeBudget,
 ) -> Result<(), ApiError> {
-    let (key, by) = (budget_key(scope), principal.key().clone());
-    let object = budget_object(scope, budget);
-    let decide = {
-        let (key, by) = (key.clone(), by.clone());
-        move |objects: &mut ObjectSet, _: Moment| {
-            let is_free = !objects.is_locked(&key);
-            if is_free {
-                objects.put(object.clone(), Some(by.clone()));
-            }
-            is_free
-        }
-    };
-    if !app.decided(app.coordinator.decide_objects(vec![key], decide)).await?? {
-        let message = "another change of the budget is under way; try again";
-        return Err(ApiError::new(Code::Unavailable, message));
+    let by = principal.key().clone();
+    let (scope, call) = (scope.clone(), BudgetCall::Set(budget.clone()));
+    let request = BudgetRequest { scope: scope.clone(), call, by: Some(by.clone()) };
+    let answered = app.decided(app.coordinator.budget(request)).await??;
+    if !matches!(answered.answer, Answer::Budget(_)) {
+        return Err(unexpected(&answered.answer));
     }
     let audit = Audit {
         at: app.coordinator.now(),
-        scope: scope.clone(),
+        object: Text::from(scope.workspace.as_str()),
+        scope,
         actor: by,
         action: SET.into(),
-        object: Text::from(scope.workspace.as_str()),
         code: None,
         times: 1,
         before: None,
         after: None,
-        request: Some(Name::new(request)),
+        request: Some(Name::new(id)),
         seal: None,
     };
     let act = Administration { audit: vec![audit], ..Administration::default() };

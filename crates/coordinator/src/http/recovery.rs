@@ -9,10 +9,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
-use store::recovery::{candidate_key, candidate_of, policy_key, policy_object, policy_of};
+use store::recovery::{candidate_key, candidate_of};
 use store::{Administration, Audit, Browse, PAGE_BYTES_MAX};
-use verdict::recovery::{Deciders, Evaluator, OutOfScope, RecoveryPolicy, RecoveryRefusal, Terms};
-use verdict::{Answer, Moment, Name, Object, ObjectType, Scope, Span, Text};
+use verdict::recovery::{
+    Deciders, Evaluator, OutOfScope, PolicyCall, PolicyRequest, RecoveryPolicy, RecoveryRefusal,
+    Terms,
+};
+use verdict::{Answer, Name, Object, ObjectType, Scope, Span, Text};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::recovery::{
     CandidateEntry, CandidateHistory, CandidateHistoryQuery, CandidateList, CandidateView,
@@ -28,7 +31,6 @@ use super::submit::unexpected;
 use super::translate::{query, time};
 use crate::admit::principals::Principal;
 use crate::admit::{AdminPrincipal, ApproverPrincipal, ReaderPrincipal};
-use crate::carry::ObjectSet;
 use crate::item::{RecoveryCall, RecoveryItem};
 use crate::recovery::{action_of, candidate_view, policy_view};
 use crate::requests::approval_decision;
@@ -38,13 +40,6 @@ const POLICIES_MAX: usize = 1_000;
 
 const SET: &str = "recovery_policy.set";
 const DELETED: &str = "recovery_policy.deleted";
-
-/// Why a policy was not changed.
-#[derive(Clone, Copy, Debug)]
-enum PolicyRefusal {
-    NotFound,
-    Busy,
-}
 
 pub(super) async fn list_policies(
     State(app): State<AppState>,
@@ -80,8 +75,8 @@ pub(super) async fn set_policy(
         let message = format!("a workspace has at most {POLICIES_MAX} policies; delete one first");
         return Err(ApiError::field("policy", message));
     }
-    let policy = policy(name.into(), asked);
-    let stored = change(&app, &principal, request, policy.clone(), SET).await?;
+    let call = PolicyCall::Set(Box::new(policy(name.as_str().into(), asked)));
+    let stored = change(&app, &principal, request, &name, call).await?;
     Ok(Json(policy_view(&stored)))
 }
 
@@ -93,12 +88,8 @@ pub(super) async fn delete_policy(
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Json<RecoveryPolicyView>, ApiError> {
     let DeleteRecoveryPolicy {} = wire::parse(&body)?;
-    let filter = ObjectFilter::one(&policy_key(principal.scope(), &Name::from(name)));
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
-    let policy = found.first().and_then(policy_of).filter(|policy| !policy.is_deleted);
-    let policy = policy.ok_or_else(|| refused(PolicyRefusal::NotFound))?;
-    let deleted = RecoveryPolicy { is_deleted: true, ..policy };
-    let stored = change(&app, &principal, request, deleted, DELETED).await?;
+    let call = PolicyCall::Delete(name.as_str().into());
+    let stored = change(&app, &principal, request, &name, call).await?;
     Ok(Json(policy_view(&stored)))
 }
 
@@ -144,56 +135,43 @@ fn deciders(asked: EscalationTerms) -> Deciders {
     }
 }
 
-/// Saves a policy, and writes who did it to the audit.
+/// Changes a policy, and writes who did it to the audit.
 async fn change(
     app: &AppState,
     principal: &AdminPrincipal,
-    RequestId(request): RequestId,
-    after: RecoveryPolicy,
-    action: &'static str,
+    RequestId(id): RequestId,
+    name: &str,
+    call: PolicyCall,
 ) -> Result<RecoveryPolicy, ApiError> {
     app.coordinator.refuse_if_draining()?;
     let (scope, by) = (principal.scope().clone(), principal.key().clone());
-    let key = policy_key(&scope, &after.name);
+    let action = match &call {
+        PolicyCall::Set(_) => SET,
+        PolicyCall::Delete(_) => DELETED,
+    };
     let audit = Audit {
         at: app.coordinator.now(),
         scope: scope.clone(),
         actor: by.clone(),
         action: action.into(),
-        object: Text::from(after.name.as_str()),
+        object: Text::from(name),
         code: None,
         times: 1,
         before: None,
         after: None,
-        request: Some(Name::new(request)),
+        request: Some(Name::new(id)),
         seal: None,
     };
-    let decide = move |objects: &mut ObjectSet, _: Moment| {
-        let key = policy_key(&scope, &after.name);
-        if objects.is_locked(&key) {
-            return Err(PolicyRefusal::Busy);
-        }
-        let is_live = |object: &Object| policy_of(object).is_some_and(|it| !it.is_deleted);
-        if after.is_deleted && !objects.get(&key).is_some_and(is_live) {
-            return Err(PolicyRefusal::NotFound);
-        }
-        objects.put(policy_object(&scope, &after, 1), Some(by.clone()));
-        Ok(after.clone())
+    let request = PolicyRequest { scope, call, by };
+    let answered = app.decided(app.coordinator.recovery_policy(request)).await??;
+    let stored = match answered.answer {
+        Answer::Policy(policy) => *policy,
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(unexpected(&other)),
     };
-    let changing = app.coordinator.decide_objects(vec![key], decide);
-    let stored = app.decided(changing).await??.map_err(refused)?;
     let act = Administration { audit: vec![audit], ..Administration::default() };
     app.decided(app.coordinator.administer(act)).await??;
     Ok(stored)
-}
-
-fn refused(refusal: PolicyRefusal) -> ApiError {
-    match refusal {
-        PolicyRefusal::NotFound => not_found("no recovery policy of this workspace has this name"),
-        PolicyRefusal::Busy => {
-            ApiError::new(Code::Unavailable, "another change of the policy is under way; try again")
-        }
-    }
 }
 
 pub(super) async fn list(
@@ -314,6 +292,9 @@ impl From<RecoveryRefusal> for ApiError {
     fn from(refusal: RecoveryRefusal) -> Self {
         match refusal {
             RecoveryRefusal::NotFound => no_candidate(),
+            RecoveryRefusal::PolicyNotFound => {
+                not_found("no recovery policy of this workspace has this name")
+            }
             RecoveryRefusal::Closed { state } => {
                 let message =
                     format!("the candidate is {}; nothing is to be decided", state.name());

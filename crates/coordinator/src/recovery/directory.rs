@@ -40,8 +40,12 @@ impl RecoveryDirectory {
         self.known.reload(read, |_, _| ()).await
     }
 
-    /// Notes policies that were saved. Call it once they are durable.
-    pub(crate) fn note<'a>(&self, saved: impl Iterator<Item = &'a Object>) {
+    /// Notes policies that were saved, and that candidates have changed. Call it once they are durable.
+    pub(crate) fn note<'a>(&self, saved: impl Iterator<Item = &'a Object> + Clone) {
+        let is_candidate = |it: &Object| it.key.object_type == ObjectType::RecoveryCandidate;
+        if saved.clone().any(is_candidate) {
+            self.nudge();
+        }
         let is_policy = |it: &&Object| it.key.object_type == ObjectType::RecoveryPolicy;
         let mut saved = saved.filter(is_policy).peekable();
         if saved.peek().is_some() {
@@ -54,7 +58,7 @@ impl RecoveryDirectory {
     }
 
     /// Says that candidates have changed. A hint: what it misses is found by a scan.
-    pub(crate) fn nudge(&self) {
+    fn nudge(&self) {
         self.changed.notify_one();
     }
 

@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use store::recovery::{candidate_of, failed_run_of, of_round, policy_key, policy_of};
+use store::recovery::{candidate_of, failed_run_of, of_round, policy_of};
 use store::{Browse, Failure, ObjectFilter, TaskKey};
 use tokio_util::sync::CancellationToken;
 use verdict::recovery::{
     Action, Candidate, CandidateState, Evaluator, ForkOutcome, KIND_BUILT_IN, QUEUE_BUILT_IN,
-    RecoveryPolicy, Terms, automatic,
+    RecoveryPolicy, Terms, automatic, policy_key,
 };
 use verdict::request::{Outcome, Report};
 use verdict::{Answer, Digest, Json, Name, Object, ObjectType, Refusal, Scope, TaskId};

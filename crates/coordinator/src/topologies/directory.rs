@@ -80,7 +80,7 @@ impl TopologyDirectory {
         self.has_leaving.fetch_or(is_leaving, Ordering::AcqRel);
     }
 
-    /// Notes deployments and versions that were saved. Call it once they are durable.
+    /// Notes deployments and versions that were saved, and that roles may have something to do. Call it once they are durable.
     pub(crate) fn note(&self, saved: &[Object]) {
         for object in saved {
             match object.key.object_type {
@@ -96,7 +96,7 @@ impl TopologyDirectory {
                 _ => {}
             }
         }
-        if !saved.is_empty() {
+        if saved.iter().any(interests_roles) {
             self.nudge();
         }
     }
@@ -181,5 +181,14 @@ fn put(found: &mut Deployments, object: &Object) {
                 }
             }
         }
+    }
+}
+
+/// Whether roles may have something to do about it.
+fn interests_roles(object: &Object) -> bool {
+    match object.key.object_type {
+        ObjectType::Deployment | ObjectType::Topology | ObjectType::Track => true,
+        ObjectType::Artifact | ObjectType::UnprocessedEvent => object.is_pending,
+        _ => false,
     }
 }

@@ -58,7 +58,7 @@ fn found(desk: &Desk<'_>, request: &ScheduleRequest) -> Option<(ObjectKey, Sched
     let key = request.key(|name| desk.named(name).cloned())?;
     match &desk.object(&key)?.body {
         Body::Schedule(schedule) if !schedule.is_deleted => Some((key, (**schedule).clone())),
-        Body::Schedule(_) | Body::Template(_) => None,
+        _ => None,
     }
 }
 

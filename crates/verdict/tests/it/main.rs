@@ -47,6 +47,7 @@ mod schedule_subject;
 mod schedule_world;
 mod schedules;
 mod scope_budgets;
+mod settings;
 mod soft_limits;
 mod stage_ceilings;
 mod stages;

@@ -145,6 +145,8 @@ fn describe(answer: &Answer) -> &'static str {
         Answer::Accepted { .. } => "accepted",
         Answer::Run(_) => "of a durable run",
         Answer::Schedule(_) => "of a schedule",
+        Answer::Budget(_) => "of a budget",
+        Answer::Policy(_) => "of a policy",
         Answer::Recovery(_) => "of recovery",
         Answer::Object(_) => "of a deployment",
         Answer::Refused(refusal) => match refusal {

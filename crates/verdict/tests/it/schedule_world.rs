@@ -184,7 +184,7 @@ impl ScheduleWorld {
     pub(crate) fn schedule(&self, id: &Name) -> &Schedule {
         let found = self.objects.iter().find_map(|(key, row)| match &row.body {
             Body::Schedule(schedule) if key.id == *id => Some(&**schedule),
-            Body::Schedule(_) | Body::Template(_) => None,
+            _ => None,
         });
         found.expect("the schedule is stored")
     }
