@@ -324,13 +324,15 @@ impl IntakeReceiver {
 pub(crate) struct NewWorkSender(mpsc::WeakSender<Arrival>);
 
 impl NewWorkSender {
-    /// Sends items that have no caller. Best effort: what is still to be done is found again.
-    pub(crate) fn send(&self, items: Vec<Item>) {
-        let Some(sender) = self.0.upgrade() else { return };
-        let (reply, _) = oneshot::channel();
-        if let Err(error) = sender.try_send(Arrival::Group(Group { items, reply })) {
+    /// Sends items that have no caller, and returns where it is said that they were carried. Best effort: what is still to be done is
+    /// found again.
+    pub(crate) fn send(&self, items: Vec<Item>) -> Option<oneshot::Receiver<Vec<Reply>>> {
+        let (reply, carried) = oneshot::channel();
+        let sent = self.0.upgrade()?.try_send(Arrival::Group(Group { items, reply }));
+        if let Err(error) = &sent {
             tracing::debug!(%error, "cannot hand over schedules that are due; they are found again");
         }
+        sent.is_ok().then_some(carried)
     }
 }
 

@@ -10,7 +10,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use store::{Administration, Failure};
 use tokio_util::task::TaskTracker;
-use verdict::{Name, Time};
+use verdict::{Name, Time, requests_for};
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -28,11 +28,12 @@ use crate::admit::{ApiKeys, Keyring};
 use crate::announcements::Announcements;
 use crate::coordinator::Coordinator;
 use crate::ids::Entropy;
-use crate::item::Item;
+use crate::item::{Item, Submission};
 use crate::metrics::LimitKind;
 use crate::push::under_way::CallsUnderWay;
 use crate::server::tls::Certificates;
 use crate::submit_defaults::SubmitDefaults;
+use crate::weight;
 
 /// Timeouts of a route.
 #[derive(Clone, Copy, Debug)]
@@ -255,12 +256,29 @@ impl AppState {
         })
     }
 
-    /// Takes one request from the rate for a call under a lease that creates tasks. Others are exempt, because they release load.
+    /// Takes one request from the rate for a call under a lease that creates tasks, and what many of them stand for. Others are
+    /// exempt, because they release load.
     pub(super) fn check_rate_of_children(&self, item: &Item) -> Result<(), ApiError> {
-        match item.creates_in() {
-            Some(scope) => self.check_rate(&scope.tenant, self.coordinator.now()),
-            None => Ok(()),
+        let Some(scope) = item.creates_in() else { return Ok(()) };
+        self.check_rate(&scope.tenant, self.coordinator.now())?;
+        if let Item::WithChildren { children, .. } = item {
+            let tasks: usize = children.iter().map(weight::tasks).sum();
+            self.charge(&scope.tenant, requests_for(tasks as u64));
         }
+        Ok(())
+    }
+
+    /// Takes what a call stands for that was let in as one request: it may create many tasks.
+    pub(super) fn charge(&self, tenant: &Name, requests: u64) {
+        let (allowances, now) = (self.coordinator.allowances(), self.coordinator.now());
+        allowances.charge(tenant, requests.saturating_sub(1), now);
+    }
+
+    /// The same for submissions.
+    pub(super) fn charge_submissions(&self, submissions: &[Submission]) {
+        let Some(first) = submissions.first() else { return };
+        let tasks: usize = submissions.iter().map(weight::tasks).sum();
+        self.charge(&first.scope.tenant, requests_for(tasks as u64));
     }
 
     /// The wait plus a varying part of it: up to as much again, but no more than [`SPREAD_MAX`].

@@ -33,7 +33,7 @@ use super::submit::unexpected;
 use super::translate::{instant, query, time};
 use crate::admit::principals::Principal;
 use crate::admit::{ClientPrincipal, ReaderPrincipal};
-use crate::item::{ScheduleCall, ScheduleRequest, ScheduleTarget};
+use crate::item::{Reply, ScheduleCall, ScheduleRequest, ScheduleTarget};
 use crate::schedules;
 
 pub(super) async fn create(
@@ -158,7 +158,7 @@ pub(super) async fn update(
         check_queues(&principal, run)?;
     }
     let run = asked.run.clone();
-    let call = schedules::update(asked, &app.inner.submit_defaults)?;
+    let call = schedules::update(principal.scope(), asked, &app.inner.submit_defaults)?;
     change(&app, &principal, &named, call, run).await
 }
 
@@ -200,7 +200,10 @@ pub(super) async fn trigger(
     let Nothing {} = wire::parse(&body)?;
     let found = find(&app, &principal, principal.scope(), &named).await?;
     let item = found.asked(principal.scope(), ScheduleCall::Trigger, principal.key());
-    let ScheduleAnswer { id, run, .. } = decided(&app, item).await?;
+    let size = found.schedule.size;
+    app.charge(&principal.scope().tenant, size.requests());
+    let asked = app.coordinator.schedule_of_size(item, size);
+    let ScheduleAnswer { id, run, .. } = answered(&app, asked).await?;
     let run = run.ok_or_else(|| unexpected(&Answer::Nothing))?;
     let answer = ScheduleTriggered { schedule_id: id.to_string(), run_id: run.run_name() };
     Ok((StatusCode::CREATED, Json(answer)))
@@ -221,8 +224,14 @@ async fn change(
 }
 
 async fn decided(app: &AppState, item: ScheduleRequest) -> Result<ScheduleAnswer, ApiError> {
-    let answered = app.decided(app.coordinator.schedule(item)).await??;
-    match answered.answer {
+    answered(app, app.coordinator.schedule(item)).await
+}
+
+async fn answered(
+    app: &AppState,
+    asked: impl Future<Output = Reply>,
+) -> Result<ScheduleAnswer, ApiError> {
+    match app.decided(asked).await??.answer {
         Answer::Schedule(answer) => Ok(*answer),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(unexpected(&other)),

@@ -153,7 +153,9 @@ pub(super) async fn answer_one(
 }
 
 async fn decide_one(app: &AppState, submission: Submission) -> Result<RunAccepted, ApiError> {
-    let deciding = app.coordinator.submit(vec![submission]);
+    let submissions = vec![submission];
+    app.charge_submissions(&submissions);
+    let deciding = app.coordinator.submit(submissions);
     accepted(app.decided(deciding).await?.pop().expect("one submission has one reply"))
 }
 
@@ -179,6 +181,7 @@ async fn submit_many(
         });
         faults.push(checked.map(|submission| submissions.push(submission)).err());
     }
+    app.charge_submissions(&submissions);
     let mut replies = app.decided(app.coordinator.submit(submissions)).await?.into_iter();
     let results = faults.into_iter().map(|fault| match fault {
         Some(fault) => Err(fault),
