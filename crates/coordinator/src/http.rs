@@ -66,6 +66,7 @@ mod run_view;
 mod runs;
 mod schedules;
 mod set_aside;
+mod sight;
 mod signals;
 mod signing;
 mod stages;

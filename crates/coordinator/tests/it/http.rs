@@ -30,6 +30,7 @@ mod hostile_input;
 mod hostile_transport;
 mod keys;
 mod kinds;
+mod limited_runs;
 mod limits;
 mod lists;
 mod liveness;
