@@ -15,6 +15,7 @@ mod audit;
 mod authenticate;
 mod awaited;
 mod body;
+pub(crate) mod byte_budget;
 mod budget_view;
 mod budgets;
 mod caller;

@@ -15,6 +15,7 @@ use wire::Code;
 
 use super::api_error::ApiError;
 use super::body::SlowBodyLimits;
+use super::byte_budget::ByteBudget;
 use super::health::Probes;
 use super::plans_at_hand::PlansAtHand;
 use super::queue_counts::QueueCountCache;
@@ -115,6 +116,10 @@ pub(crate) struct Inner {
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
     pub(super) read_share: ReadShare,
+    /// The bodies of calls that are not answered yet.
+    pub(super) bodies: ByteBudget,
+    /// The answers that are not read yet.
+    pub(super) answers: ByteBudget,
     /// The calls to endpoints that work is pushed to.
     pub(crate) pushes: CallsUnderWay,
     pub(super) queue_depths: QueueDepths,
@@ -163,6 +168,8 @@ impl AppState {
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
             read_share: ReadShare::default(),
+            bodies: ByteBudget::default(),
+            answers: ByteBudget::default(),
             pushes: CallsUnderWay::default(),
             queue_depths: QueueDepths::default(),
             plans_at_hand: PlansAtHand::default(),

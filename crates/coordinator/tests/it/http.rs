@@ -26,6 +26,7 @@ mod flow_ends;
 mod flow_keys;
 mod flow_life;
 mod forks;
+mod held_bytes;
 mod hostile_input;
 mod hostile_transport;
 mod keys;
