@@ -24,7 +24,7 @@ use wire::{Code, EndpointState};
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::queue_limit::check_served;
+use super::queue_limit::check_unreserved;
 use super::translate::time;
 use crate::admit::{AdminPrincipal, AuditorPrincipal};
 use crate::item::Item;
@@ -215,7 +215,7 @@ fn with_settings(
 ) -> Result<Endpoint, ApiError> {
     let UpdateEndpoint { url, types, idempotent, max_tries, retry, on_dead, .. } = settings;
     let UpdateEndpoint { concurrency, rate_per_second, queues, .. } = settings;
-    queues.iter().flatten().try_for_each(|queue| check_served("queues", queue))?;
+    queues.iter().flatten().try_for_each(|queue| check_unreserved("queues", queue))?;
     let url = url.map_or_else(|| before.url.clone(), Text::from);
     if let Err(refused) = Target::parse(url.as_str(), app.inner.sender.egress()) {
         return Err(ApiError::field("url", format!("is not allowed: {refused}")));

@@ -100,19 +100,34 @@ pub(super) fn check_children(
     }
 }
 
-/// Refuses a queue that the server serves itself: no worker leases from it, nothing is pushed from it, and it is not paused.
-pub(super) fn check_served(field: &str, queue: &str) -> Result<(), ApiError> {
-    if is_served_outside(queue) {
-        return Ok(());
+/// Refuses every reserved queue, for what only its owner does: nothing is pushed from it, and it is not paused.
+pub(super) fn check_unreserved(field: &str, queue: &str) -> Result<(), ApiError> {
+    match Reserved::of(queue) {
+        Some(_) => Err(reserved(field, queue)),
+        None => Ok(()),
     }
+}
+
+/// Refuses a queue that the server serves itself: no worker leases from it.
+pub(super) fn check_served(field: &str, queue: &str) -> Result<(), ApiError> {
+    match is_served_outside(queue) {
+        true => Ok(()),
+        false => Err(reserved(field, queue)),
+    }
+}
+
+fn reserved(field: &str, queue: &str) -> ApiError {
     let owner = match Reserved::of(queue) {
-        Some(Reserved::BuiltInRecovery | Reserved::Recovery) => {
+        Some(Reserved::BuiltInRecovery) => {
             "recovery, which makes its built-in evaluations itself".to_owned()
+        }
+        Some(Reserved::Recovery) => {
+            "recovery; its evaluations are leased by workers, and by nobody else".to_owned()
         }
         Some(Reserved::Deployment(name)) => {
             format!("the deployment {name}, whose events and gates the server takes")
         }
         Some(Reserved::Unused) | None => "the server".to_owned(),
     };
-    Err(ApiError::field(field, format!("names the queue {queue}, which is reserved for {owner}")))
+    ApiError::field(field, format!("names the queue {queue}, which is reserved for {owner}"))
 }
