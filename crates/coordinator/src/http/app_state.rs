@@ -345,6 +345,14 @@ impl AppState {
     /// Waits for a read, in a place of its tenant's share.
     pub(super) async fn read<T>(
         &self,
+        reading: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, ApiError> {
+        self.read_for(Duration::ZERO, reading).await
+    }
+
+    /// The same for a read that takes so much longer than others.
+    pub(super) async fn read_for<T>(
+        &self,
         wait: Duration,
         reading: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, ApiError> {

@@ -2,8 +2,6 @@
 //!
 //! A secret is in the answer that made it and in no other. A URL is judged here and again at every call.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -146,7 +144,7 @@ pub(super) async fn check_endpoints(app: &AppState, item: &Item) -> Result<(), A
     let Item::WithChildren { key, effects, .. } = item else { return Ok(()) };
     let is_unknown = |effect: &Declared| known(app, &key.scope, effect.endpoint.as_str()).is_err();
     if effects.iter().any(is_unknown) && app.coordinator.store().status().writers > 1 {
-        app.read(Duration::ZERO, app.coordinator.endpoints().reload()).await?;
+        app.read(app.coordinator.endpoints().reload()).await?;
     }
     let Some(n) = effects.iter().position(is_unknown) else { return Ok(()) };
     let message = "is not the name of an endpoint that is registered in this workspace";

@@ -170,7 +170,7 @@ impl<'a> RunsWait<'a> {
             }
             Some(ended) => {
                 let read = complete_view(self.app, &key, ended);
-                match self.app.read(Duration::ZERO, read).await? {
+                match self.app.read(read).await? {
                     Some(run) => self.add(place, run),
                     None => self.seen[place] = Seen::Missing,
                 }
@@ -186,7 +186,7 @@ impl<'a> RunsWait<'a> {
             let Some(found) = browse.overview(key, REFUSED_MAX).await? else { return Ok(None) };
             Ok(self.sight.sees(browse, &found.task.subject).await?.then_some(found))
         };
-        self.app.read(Duration::ZERO, reading).await
+        self.app.read(reading).await
     }
 
     /// Adds an ended run if there is room for it.

@@ -6,8 +6,6 @@
 //!
 //! Which queues are the server's own is a rule ([`verdict::reserved`]).
 
-use std::time::Duration;
-
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use store::{Browse, TaskKey};
@@ -47,7 +45,7 @@ pub(super) async fn check_run<P: Principal>(
             None => Ok(false),
         }
     };
-    match app.read(Duration::ZERO, reading).await? {
+    match app.read(reading).await? {
         true => Ok(principal),
         false => Err(ApiError::run_not_found()),
     }

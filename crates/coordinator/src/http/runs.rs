@@ -39,7 +39,7 @@ pub(super) async fn show(
         return Ok(Json(run));
     }
     let reading = tree(app.coordinator.browse(), &key, max);
-    let children = app.read(Duration::ZERO, reading).await?;
+    let children = app.read(reading).await?;
     Ok(Json(Run { children, ..run }))
 }
 
@@ -64,7 +64,7 @@ async fn find(
             Some(_) | None => Ok(None),
         }
     };
-    app.read(Duration::ZERO, reading).await
+    app.read(reading).await
 }
 
 pub(super) async fn list(
@@ -77,7 +77,7 @@ pub(super) async fn list(
     let filter = narrow(&principal, filter(&cursors, list_query(&uri)?)?)?;
     let (bodies, scan_max) = (filter.bodies, filter.scan_max as u64);
     let reading = Sight::of(&principal).list(app.coordinator.browse(), scope, filter);
-    let SeenPage { listing, looked_at } = app.read(Duration::ZERO, reading).await?;
+    let SeenPage { listing, looked_at } = app.read(reading).await?;
     let now = app.server_time();
     let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, bodies, now));
     let next_cursor = listing.next.map(|last| cursors.write(last));

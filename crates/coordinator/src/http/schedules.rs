@@ -3,8 +3,6 @@
 //! A schedule is named by its name or its id. Whatever changes it is decided in a batch like a request about a task; lists and
 //! previews read what is stored. A key that is limited to queues may use the schedules that submit to them, and no lists.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
@@ -76,7 +74,7 @@ pub(super) async fn list(
     let mut schedules = Vec::new();
     // Deleted ones stay in the store, and are shown only to those who ask for them.
     loop {
-        let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+        let found = app.read(app.coordinator.browse().objects(&filter)).await?;
         let is_last = filter.is_last(&found);
         filter.after = found.last().map(|last| last.key.clone());
         let is_wanted = |schedule: &Schedule| state.is_some() || !schedule.is_deleted;
@@ -132,7 +130,7 @@ pub(super) async fn history(
         after: Some((key, first - 1)),
         limit: before.saturating_sub(first) as usize,
     };
-    let log = app.read(Duration::ZERO, app.coordinator.browse().object_log(&filter)).await?;
+    let log = app.read(app.coordinator.browse().object_log(&filter)).await?;
     let entries = log.into_iter().rev().filter_map(entry).collect();
     Ok(Json(ScheduleHistory { entries, next_before: (first > oldest).then_some(first) }))
 }
@@ -277,7 +275,7 @@ async fn find<P: Principal>(
 
 async fn one(app: &AppState, key: &ObjectKey) -> Result<Option<Object>, ApiError> {
     let filter = ObjectFilter::one(key);
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     Ok(found.into_iter().next())
 }
 
@@ -289,7 +287,7 @@ async fn by_name(app: &AppState, scope: &Scope, name: &str) -> Result<Option<Obj
         limit: 1,
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     Ok(found.into_iter().next())
 }
 

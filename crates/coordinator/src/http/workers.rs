@@ -4,7 +4,6 @@
 //! this coordinator; the answer says how many coordinators there are.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -37,7 +36,7 @@ pub(super) async fn workers(
     // A limited key sees what happens at its queues. Pages are cut after that, so that no cursor names another worker.
     let queues = principal.queues();
     let reading = browse.held_leases(scope, queues, after.as_ref(), HELD_MAX);
-    let held = app.read(Duration::ZERO, reading).await?;
+    let held = app.read(reading).await?;
     // One worker more than the page has, to know whether there is another page.
     let asked =
         app.coordinator.list_polls(scope.clone(), queues.map(<[Name]>::to_vec), after, limit + 1);
