@@ -36,6 +36,9 @@ const STAGES_MAX: usize = 100;
 /// The most children: as many as one parent may have.
 const CHILDREN_MAX: usize = 10_000;
 
+/// The most steps side by side: as many as one plan may have, with the one that joins them.
+const PARALLEL_MAX: usize = verdict::plan::limits::STEPS_MAX - 1;
+
 /// The most aggregates: ten effects of each are kept in memory.
 const AGGREGATES_MAX: usize = 10_000;
 
@@ -85,7 +88,7 @@ impl FromStr for Shape {
             "sleepers" => (MANY, Shape::Sleepers(count)),
             "savepoints" => (MANY, Shape::Savepoints(count)),
             "plan" => (STAGES_MAX, Shape::Plan(count)),
-            "parallel" => (CHILDREN_MAX - 1, Shape::Parallel(count)),
+            "parallel" => (PARALLEL_MAX, Shape::Parallel(count)),
             "joined" => (STAGES_MAX, Shape::Joined(count)),
             "flow" => (MANY, Shape::Flow(count)),
             "effects" => (AGGREGATES_MAX, Shape::Effects(count)),

@@ -148,7 +148,7 @@ impl Allowances {
 /// A program without the API has no rates.
 #[cfg(not(feature = "http"))]
 impl Allowances {
-    pub(crate) fn allows_firing(&self, _: &Name, _: verdict::Time) -> bool {
+    pub(crate) fn allows_firing(&self, _: &Name, _: u64, _: verdict::Time) -> bool {
         true
     }
 }
@@ -174,9 +174,26 @@ impl Allowances {
         all
     }
 
-    /// Takes one request from the tenant's rate for a run that time starts, if there is one.
-    pub(crate) fn allows_firing(&self, tenant: &Name, now: Time) -> bool {
-        self.try_acquire(tenant, now).is_ok()
+    /// Takes so many requests from the tenant's rate for a run that time starts, if there is one.
+    pub(crate) fn allows_firing(&self, tenant: &Name, requests: u64, now: Time) -> bool {
+        let is_allowed = self.try_acquire(tenant, now).is_ok();
+        if is_allowed {
+            self.charge(tenant, requests - 1, now);
+        }
+        is_allowed
+    }
+
+    /// Takes what a call stands for beyond the one request that it was let in for: later calls wait for it.
+    pub(crate) fn charge(&self, tenant: &Name, requests: u64, now: Time) {
+        let limits = self.get(tenant).filter(|_| requests > 0);
+        let Some((per_second, burst)) =
+            limits.and_then(|it| Some((it.requests_per_second?, it.burst)))
+        else {
+            return;
+        };
+        let mut spent = self.spent();
+        let spent = spent.entry(tenant.clone()).or_default();
+        *spent = self.share_of(per_second, burst).charged(*spent, now, requests);
     }
 
     /// Takes one request from the tenant's rate, or returns how long to wait for it.

@@ -24,6 +24,7 @@ mod batch;
 mod commit;
 mod debounce;
 mod deploying;
+mod due;
 mod effects;
 mod escalation;
 mod grant;
@@ -50,6 +51,7 @@ use tokio::sync::{oneshot, watch as channel};
 use verdict::{Retention, Time};
 
 use self::backoff::Backoff;
+use self::due::DueItems;
 pub(crate) use self::object_calls::ObjectCall;
 #[cfg(feature = "http")]
 pub(crate) use self::object_calls::{DecideObjects, ObjectSet};
@@ -109,8 +111,10 @@ pub(crate) struct Carrier<S: Store> {
     retention_state: RetentionState,
     /// Queue of the span exporter. Receives only what is durable.
     trace_sender: Option<TraceSender>,
-    /// Grants that reached no worker, to be handed back with the next batch; and schedules that are due.
+    /// Grants that reached no worker, to be handed back with the next batch.
     unclaimed: Vec<Item>,
+    /// Schedules and other objects that are due, for the next batches.
+    due: DueItems,
     /// Where schedules that are due go, if another carrier creates tasks.
     firings: Option<NewWorkSender>,
     /// Until when to start no batch that no caller asked for.
@@ -213,6 +217,7 @@ impl<S: Store> Carrier<S> {
             retention_state: RetentionState::new(retention),
             trace_sender,
             unclaimed: Vec::new(),
+            due: DueItems::default(),
             firings,
             outage,
             more_due: true,
@@ -308,8 +313,13 @@ impl<S: Store> Carrier<S> {
         }
     }
 
+    /// Whether it has requests that no caller made.
+    pub(super) fn has_own_items(&self) -> bool {
+        !self.unclaimed.is_empty() || !self.due.is_empty()
+    }
+
     async fn run_round(&mut self, arrivals: Arrivals) -> Result<(), Fatal> {
-        let is_asked = arrivals.is_any() || !self.unclaimed.is_empty();
+        let is_asked = arrivals.is_any() || self.has_own_items();
         let rests = !is_asked && self.backoff.is_resting(tokio::time::Instant::now());
         if self.receiver.draining.is_cancelled() {
             self.polls.answer_all_empty();

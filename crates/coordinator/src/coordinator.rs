@@ -21,6 +21,7 @@ use verdict::plan::PlanRequest;
 use verdict::recovery::PolicyRequest;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
+use verdict::schedule::RunSize;
 use verdict::scope_budget::BudgetRequest;
 use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Text, Time};
 #[cfg(feature = "http")]
@@ -418,7 +419,12 @@ impl Coordinator {
 
     /// A request about a schedule.
     pub async fn schedule(&self, item: ScheduleRequest) -> Reply {
-        self.object(ObjectRequest::Schedule(item)).await
+        self.schedule_of_size(item, RunSize::ONE).await
+    }
+
+    /// The same, where the caller knows how large a run of the schedule is.
+    pub(crate) async fn schedule_of_size(&self, item: ScheduleRequest, size: RunSize) -> Reply {
+        self.object(ObjectRequest::of_schedule(item, size)).await
     }
 
     /// A request about the budget of a workspace or tenant.

@@ -39,6 +39,10 @@ const NEW_WORK_SHARE: usize = BATCH_WEIGHT_MAX / 4;
 /// Objects of a call about objects alone that count as much as one request.
 const OBJECTS_PER_UNIT: usize = 16;
 
+/// An administrative act is a commit of its own: a round takes no more than sixteen of them, and a tenant that makes many waits for
+/// its turn with each.
+const ADMINISTRATION_WEIGHT: usize = BATCH_WEIGHT_MAX / 16;
+
 /// How urgent a request is when the coordinator is overloaded or drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorityClass {
@@ -87,7 +91,8 @@ impl Arrival {
             Arrival::Group(group) => group.items.iter().map(|item| item.weight(endpoints)).sum(),
             // Carried in a commit of its own, beside that of the batch.
             Arrival::Objects(call) => 1 + call.keys.len() / OBJECTS_PER_UNIT,
-            Arrival::Poll(_) | Arrival::Administer { .. } => 1,
+            Arrival::Poll(_) => 1,
+            Arrival::Administer { .. } => ADMINISTRATION_WEIGHT,
             Arrival::Ping(_)
             | Arrival::CountPolls(_)
             | Arrival::ListPolls(_)
@@ -102,8 +107,8 @@ impl Arrival {
             Arrival::Group(group) => group.items.first().map(|item| &item.scope().tenant),
             Arrival::Poll(waiting) => Some(&waiting.poll.scope.tenant),
             Arrival::Objects(call) => call.keys.first().map(|key| &key.scope.tenant),
-            Arrival::Administer { .. }
-            | Arrival::Ping(_)
+            Arrival::Administer { act, .. } => whose(act),
+            Arrival::Ping(_)
             | Arrival::CountPolls(_)
             | Arrival::ListPolls(_)
             | Arrival::TasksEnded { .. }
@@ -128,6 +133,11 @@ impl Arrival {
             | Arrival::Close => {}
         }
     }
+}
+
+/// The tenant about which an administrator has changed something. What the server notes by itself has none.
+fn whose(act: &Administration) -> Option<&Name> {
+    act.audit.first().map(|audit| &audit.scope.tenant)
 }
 
 /// Asks how many polls would take a task.
@@ -324,13 +334,15 @@ impl IntakeReceiver {
 pub(crate) struct NewWorkSender(mpsc::WeakSender<Arrival>);
 
 impl NewWorkSender {
-    /// Sends items that have no caller. Best effort: what is still to be done is found again.
-    pub(crate) fn send(&self, items: Vec<Item>) {
-        let Some(sender) = self.0.upgrade() else { return };
-        let (reply, _) = oneshot::channel();
-        if let Err(error) = sender.try_send(Arrival::Group(Group { items, reply })) {
+    /// Sends items that have no caller, and returns where it is said that they were carried. Best effort: what is still to be done is
+    /// found again.
+    pub(crate) fn send(&self, items: Vec<Item>) -> Option<oneshot::Receiver<Vec<Reply>>> {
+        let (reply, carried) = oneshot::channel();
+        let sent = self.0.upgrade()?.try_send(Arrival::Group(Group { items, reply }));
+        if let Err(error) = &sent {
             tracing::debug!(%error, "cannot hand over schedules that are due; they are found again");
         }
+        sent.is_ok().then_some(carried)
     }
 }
 
@@ -553,6 +565,8 @@ impl Drop for GrantGuard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use store::Audit;
+
     use super::*;
 
     /// Arrivals of two sorts, to tell the classes apart.
@@ -588,6 +602,42 @@ mod tests {
         assert_eq!(taken(&mut receiver, 501, 1), [1_002, 44]);
         // Without new work no room is left for it.
         assert_eq!(taken(&mut receiver, 501, 1), [1_503, 0]);
+    }
+
+    /// An act of an administrator of this tenant.
+    fn act(tenant: &str) -> Arrival {
+        let audit = Audit {
+            at: Time::default(),
+            scope: Scope { tenant: tenant.into(), ..Scope::default() },
+            actor: "key".into(),
+            action: "key.created".into(),
+            object: "key".into(),
+            code: None,
+            times: 1,
+            before: None,
+            after: None,
+            request: None,
+            seal: None,
+        };
+        let act = Administration { audit: vec![audit], ..Administration::default() };
+        Arrival::Administer { act, reply: oneshot::channel().0 }
+    }
+
+    fn acts_of(batch: &[Arrival], tenant: &str) -> usize {
+        batch.iter().filter(|it| it.tenant().is_some_and(|it| it.as_str() == tenant)).count()
+    }
+
+    #[test]
+    fn administrators_of_a_tenant_take_turns_with_others_and_no_round_is_all_theirs() {
+        let (intake, mut receiver) = for_one_carrier();
+        let none = Endpoints::new();
+        (0..1_000).for_each(|_| intake.new_work.try_send(act("busy")).unwrap());
+        (0..3).for_each(|_| intake.new_work.try_send(act("calm")).unwrap());
+        let batch = receiver.take_batch(0, |arrival| arrival.weight(&none));
+        assert_eq!(batch.len(), 16, "each is a commit");
+        assert_eq!((acts_of(&batch, "calm"), acts_of(&batch, "busy")), (3, 13));
+        let batch = receiver.take_batch(0, |arrival| arrival.weight(&none));
+        assert_eq!((batch.len(), acts_of(&batch, "busy")), (16, 16));
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 use calendar::{Cron, Interval, Zone};
 use verdict::schedule::{
-    CalendarQuery, CatchUp, DUE_MAX, InstantRange, Instants, Overlap, Recurrence, Terms,
-    TermsChange, WINDOW_DEFAULT, ZONE_DEFAULT,
+    CalendarQuery, CatchUp, DUE_MAX, InstantRange, Instants, Overlap, Recurrence, RunSize,
+    Template, Terms, TermsChange, WINDOW_DEFAULT, ZONE_DEFAULT,
 };
 use verdict::{Json, Name, Scope, Span, Text, Time};
 use wire::requests::SubmitRun;
@@ -16,6 +16,7 @@ use wire::{Check as _, FieldError};
 use crate::item::{ScheduleCall, ScheduleRequest, ScheduleTarget, Submission};
 use crate::requests::checked_submission;
 use crate::submit_defaults::SubmitDefaults;
+use crate::weight;
 
 /// The most instants of one backfill: as many as may wait, and one more, so that a longer range is refused and not cut.
 const BACKFILL_MAX: usize = verdict::schedule::WAITING_MAX + 1;
@@ -52,7 +53,7 @@ pub fn create(
         // An interval counts from the creation; the time of the decision is a moment later.
         terms: first.changed(&change, now).map_err(|_| catch_up_needs_room())?,
         is_paused: paused.unwrap_or(false),
-        template: template(run, defaults),
+        template: template(scope, run, defaults),
     };
     let target = ScheduleTarget::New;
     Ok(ScheduleRequest { scope: scope.clone(), target, call, by: Some(by) })
@@ -60,13 +61,14 @@ pub fn create(
 
 /// The change of a schedule, from a request that was validated when it was parsed.
 pub fn update(
+    scope: &Scope,
     asked: UpdateSchedule,
     defaults: &SubmitDefaults,
 ) -> Result<ScheduleCall, FieldError> {
     let UpdateSchedule { cron, every_ms, time_zone, overlap, catch_up, catch_up_window_ms, run } =
         asked;
     let terms = change(cron, every_ms, time_zone, overlap, catch_up, catch_up_window_ms)?;
-    Ok(ScheduleCall::Update { terms, template: run.map(|run| template(run, defaults)) })
+    Ok(ScheduleCall::Update { terms, template: run.map(|run| template(scope, run, defaults)) })
 }
 
 pub fn catch_up_needs_room() -> FieldError {
@@ -116,7 +118,7 @@ fn catch_up_of(catch_up: wire::CatchUp) -> CatchUp {
     }
 }
 
-fn template(mut run: SubmitRun, defaults: &SubmitDefaults) -> Json {
+fn template(scope: &Scope, mut run: SubmitRun, defaults: &SubmitDefaults) -> Template {
     if run.plan.is_none() {
         defaults.fill(&mut run);
         defaults.fill_flow(&mut run);
@@ -125,7 +127,16 @@ fn template(mut run: SubmitRun, defaults: &SubmitDefaults) -> Json {
             (flow.debounce_ms, flow.debounce_max_ms) = (None, None);
         }
     }
-    Json::from(serde_json::to_string(&run).expect("what was parsed can be written again"))
+    let text = serde_json::to_string(&run).expect("what was parsed can be written again");
+    let run = Json::from(text);
+    let size = submission(scope, &run).map_or(RunSize::ONE, |run| run_size(&run));
+    Template { run, size }
+}
+
+/// What every run of a template writes. Who is told of its end is not known yet, and is not its own.
+pub fn run_size(run: &Submission) -> RunSize {
+    let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    RunSize { tasks: narrow(weight::tasks(run)), weight: narrow(weight::of_submission(run)) }
 }
 
 /// What a template submits; `None` if it cannot be read.
@@ -193,6 +204,25 @@ mod tests {
     use edge::digests;
     use verdict::schedule::{RUN_LABEL, firing_fingerprint};
     use wire::names::SCHEDULE_LABEL;
+
+    use super::*;
+
+    #[test]
+    fn a_template_knows_how_much_each_of_its_runs_writes() {
+        let step = |key: &str, more: &str| {
+            format!(r#"{{"key": "{key}", "kind": "k", "queue": "q", "dependsOn": [{more}]}}"#)
+        };
+        let steps = [step("a", ""), step("b", r#""a""#), step("c", r#""a""#)].join(",");
+        let plan = format!(r#"{{"plan": {{"steps": [{steps}]}}}}"#);
+        for (run, size) in [
+            (r#"{"kind": "k", "queue": "q"}"#, RunSize::ONE),
+            (&plan, RunSize { tasks: 4, weight: 4 }),
+        ] {
+            let run = wire::parse(run.as_bytes()).unwrap();
+            let template = template(&Scope::default(), run, &SubmitDefaults::default());
+            assert_eq!(template.size, size);
+        }
+    }
 
     #[test]
     fn the_rules_and_the_edge_name_a_run_of_a_schedule_alike() {

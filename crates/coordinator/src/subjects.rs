@@ -10,31 +10,55 @@ use store::spend::{budget_change, stored_budget};
 use verdict::desk::{DeskResult, IdBlock};
 use verdict::known::{Body, Known, ObjectRow};
 use verdict::recovery::{PolicyRequest, RecoveryPolicies};
-use verdict::schedule::{ScheduleCall, ScheduleRequest, ScheduleTarget, Schedules};
+use verdict::schedule::{RunSize, ScheduleCall, ScheduleRequest, ScheduleTarget, Schedules};
 use verdict::scope_budget::{BudgetRequest, Budgets};
 use verdict::subject::{Needs, Subject};
 use verdict::{Moment, Name, Object, ObjectKey, ObjectType, Scope, Time};
 
+use crate::weight::PAYLOAD_BYTES_PER_UNIT;
+
 /// A request about an object, of a client or of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectRequest {
-    Schedule(ScheduleRequest),
+    Schedule {
+        request: ScheduleRequest,
+        /// What it writes at most.
+        weight: usize,
+    },
     Budget(BudgetRequest),
     Policy(PolicyRequest),
 }
 
 impl ObjectRequest {
     /// What time asks about an object that is due; `None` for one that is decided otherwise.
-    pub(crate) fn of_due(object: &Object) -> Option<Self> {
-        let ObjectKey { scope, object_type, id } = object.key.clone();
+    pub(crate) fn of_due(object: &Object, now: Time) -> Option<Self> {
+        let schedule = schedule_of(object)?;
+        let ObjectKey { scope, id, .. } = object.key.clone();
         let (target, call) = (ScheduleTarget::Id(id), ScheduleCall::Fire);
         let request = ScheduleRequest { scope, target, call, by: None };
-        (object_type == ObjectType::Schedule).then_some(ObjectRequest::Schedule(request))
+        Some(ObjectRequest::Schedule { request, weight: schedule.firing_weight(now) })
+    }
+
+    /// What somebody asks about a schedule, a run of which is so large.
+    pub(crate) fn of_schedule(request: ScheduleRequest, size: RunSize) -> Self {
+        let weight = match &request.call {
+            ScheduleCall::Trigger | ScheduleCall::Fire => 1 + size.weight as usize,
+            ScheduleCall::Create { template, .. }
+            | ScheduleCall::Update { template: Some(template), .. } => {
+                1 + template.run.as_str().len() / PAYLOAD_BYTES_PER_UNIT
+            }
+            ScheduleCall::Update { template: None, .. }
+            | ScheduleCall::Pause
+            | ScheduleCall::Resume
+            | ScheduleCall::Delete
+            | ScheduleCall::Backfill { .. } => 1,
+        };
+        ObjectRequest::Schedule { request, weight }
     }
 
     pub(crate) const fn scope(&self) -> &Scope {
         match self {
-            ObjectRequest::Schedule(request) => &request.scope,
+            ObjectRequest::Schedule { request, .. } => &request.scope,
             ObjectRequest::Budget(request) => &request.scope,
             ObjectRequest::Policy(request) => &request.scope,
         }
@@ -43,7 +67,7 @@ impl ObjectRequest {
     /// The API key of the caller; `None` if time asks.
     pub(crate) const fn by(&self) -> Option<&Name> {
         match self {
-            ObjectRequest::Schedule(request) => request.by.as_ref(),
+            ObjectRequest::Schedule { request, .. } => request.by.as_ref(),
             ObjectRequest::Budget(request) => request.by.as_ref(),
             ObjectRequest::Policy(request) => Some(&request.by),
         }
@@ -52,14 +76,15 @@ impl ObjectRequest {
     /// What it writes at most, in units of about one task.
     pub(crate) const fn weight(&self) -> usize {
         match self {
-            ObjectRequest::Schedule(_) | ObjectRequest::Budget(_) | ObjectRequest::Policy(_) => 1,
+            ObjectRequest::Schedule { weight, .. } => *weight,
+            ObjectRequest::Budget(_) | ObjectRequest::Policy(_) => 1,
         }
     }
 
     /// Whether it is about instants of a schedule that have come.
     pub(crate) const fn fires(&self) -> bool {
         match self {
-            ObjectRequest::Schedule(request) => {
+            ObjectRequest::Schedule { request, .. } => {
                 matches!(request.call, ScheduleCall::Fire | ScheduleCall::Trigger)
             }
             ObjectRequest::Budget(_) | ObjectRequest::Policy(_) => false,
@@ -68,7 +93,7 @@ impl ObjectRequest {
 
     pub(crate) fn needs(&self, known: &Known, now: Time) -> Needs {
         match self {
-            ObjectRequest::Schedule(request) => Schedules::needs(request, known, now),
+            ObjectRequest::Schedule { request, .. } => Schedules::needs(request, known, now),
             ObjectRequest::Budget(request) => Budgets::needs(request, known, now),
             ObjectRequest::Policy(request) => RecoveryPolicies::needs(request, known, now),
         }
@@ -76,7 +101,7 @@ impl ObjectRequest {
 
     pub(crate) fn decide(&self, known: &Known, at: Moment, ids: IdBlock) -> DeskResult {
         match self {
-            ObjectRequest::Schedule(request) => Schedules::decided(known, request, at, ids),
+            ObjectRequest::Schedule { request, .. } => Schedules::decided(known, request, at, ids),
             ObjectRequest::Budget(request) => Budgets::decided(known, request, at, ids),
             ObjectRequest::Policy(request) => RecoveryPolicies::decided(known, request, at, ids),
         }

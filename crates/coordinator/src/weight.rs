@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use store::effects::StoredEndpoint;
 use verdict::effect::EndpointStatus;
-use verdict::run::RunRequest;
+use verdict::request::Outcome;
+use verdict::run::{RunRequest, Then};
 use verdict::{Name, Request, Scope};
 
-use crate::item::{Item, RecoveryCall, TopologyCall};
+use crate::item::{ForkItem, Item, RecoveryCall, StepSubmission, Submission, TopologyCall};
 use crate::outbox::Endpoints;
 
 /// What one commit takes. Measurements showed no gain beyond a thousand, and a commit this size still ends within milliseconds.
@@ -27,6 +28,13 @@ const REVIEWED_WEIGHT: usize = 4;
 /// Lines of a log that are written at the cost of about one task with its rows.
 const LOG_BYTES_PER_UNIT: usize = 4 * 1024;
 
+/// Edges of a plan that are written at the cost of about one task with its rows: each is one narrow row, and was measured to take a
+/// fifteenth of the time of a step.
+const EDGES_PER_UNIT: usize = 8;
+
+/// Inputs and results that are written at the cost of about one task with its rows.
+pub(crate) const PAYLOAD_BYTES_PER_UNIT: usize = 16 * 1024;
+
 /// The kinds of effects that tell of ends begin with one of these words.
 const ENDS: [&str; 2] = ["run.", "task."];
 
@@ -36,12 +44,8 @@ impl Item {
         let told =
             || self.ends_in().map_or(0, |scope| EFFECT_WEIGHT * subscribers(endpoints, scope));
         match self {
-            Item::Submit { submission, .. } => {
-                let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
-                let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
-                // A debounced one takes the place of another, which ends.
-                1 + steps + inherited + told()
-            }
+            // A debounced one takes the place of another, which ends.
+            Item::Submit { submission, .. } => of_submission(submission) + told(),
             Item::About { request, .. } => 1 + recorded(request) + told() + self.logged(),
             Item::Object(request) => request.weight(),
             Item::Recovery(item) => match &item.call {
@@ -67,7 +71,8 @@ impl Item {
                 | TopologyCall::Unprocessed { .. } => 1,
             },
             Item::WithChildren { request, children, effects, watched, .. } => {
-                let asked = children.len() + EFFECT_WEIGHT * effects.len() + watched.len();
+                let children: usize = children.iter().map(of_submission).sum();
+                let asked = children + EFFECT_WEIGHT * effects.len() + watched.len();
                 1 + asked + recorded(request) + told() + self.logged()
             }
         }
@@ -86,6 +91,27 @@ impl Item {
         let (key, request) = self.about()?;
         may_end(request).then_some(&key.scope)
     }
+}
+
+/// What a submission writes: the run, and whatever comes with it.
+pub(crate) fn of_submission(submission: &Submission) -> usize {
+    let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
+    let edges: usize = steps(submission).iter().map(|step| step.upstreams.len()).sum();
+    let payloads = steps(submission).iter().map(|step| step.input.as_str().len());
+    let bytes = submission.spec.input.as_str().len() + payloads.sum::<usize>();
+    let rows = 1 + steps(submission).len() + inherited;
+    rows + edges / EDGES_PER_UNIT + bytes / PAYLOAD_BYTES_PER_UNIT
+}
+
+/// How many tasks a submission creates: the run, the steps of its plan, and the children that a fork starts again.
+pub(crate) fn tasks(submission: &Submission) -> usize {
+    let items = submission.fork.iter().flat_map(|fork| &fork.items);
+    let again = items.filter(|item| matches!(item, ForkItem::Again { .. })).count();
+    1 + steps(submission).len() + again
+}
+
+fn steps(submission: &Submission) -> &[StepSubmission] {
+    submission.steps.as_ref().map_or(&[], |planned| &planned.steps)
 }
 
 fn may_end(request: &Request) -> bool {
@@ -112,9 +138,25 @@ fn may_end(request: &Request) -> bool {
     }
 }
 
-/// The steps of a checkpoint call: each is a record.
+/// The steps of a checkpoint call, each of which is a record, and what they or the report of an attempt returned.
 fn recorded(request: &Request) -> usize {
-    request.checkpoint_call().map_or(0, |call| call.steps.len())
+    let Some(call) = request.checkpoint_call() else {
+        return request.report().map_or(0, |report| returned(&report.outcome));
+    };
+    let results: usize = call.steps.iter().map(|it| it.step.bytes()).sum();
+    let end = match &call.then {
+        Then::Report { outcome, .. } => returned(outcome),
+        Then::Continue | Then::Wait(_) | Then::Diverged(_) => 0,
+    };
+    call.steps.len() + results / PAYLOAD_BYTES_PER_UNIT + end
+}
+
+fn returned(outcome: &Outcome) -> usize {
+    let output = match outcome {
+        Outcome::Succeeded { output } | Outcome::Cancelled { output } => output.as_ref(),
+        Outcome::Failed(_) | Outcome::Released => None,
+    };
+    output.map_or(0, |output| output.as_str().len()) / PAYLOAD_BYTES_PER_UNIT
 }
 
 /// How many endpoints may be told of an end in this scope.
@@ -139,14 +181,17 @@ fn hears_of_ends(word: &Name) -> bool {
 #[cfg(test)]
 mod tests {
     use store::TaskKey;
+    use store::objects::schedule_change;
     use verdict::effect::Endpoint;
     use verdict::log::{Level, SentLine, SentLog};
     use verdict::request::{Caller, Cancel, CancelMode, Heartbeat};
-    use verdict::run::{CheckpointCall, Then};
-    use verdict::{Digest, TaskId, Time};
+    use verdict::run::CheckpointCall;
+    use verdict::schedule::{CatchUp, Overlap, Recurrence, RunSize, Schedule, Template, Terms};
+    use verdict::{Digest, Object, ObjectKey, ObjectType, Span, TaskId, Time};
 
     use super::*;
-    use crate::item::{Submission, TopologyItem};
+    use crate::item::TopologyItem;
+    use crate::subjects::ObjectRequest;
 
     /// A hundred endpoints that hear of every end, the most that a workspace has.
     fn hundred() -> Endpoints {
@@ -224,6 +269,62 @@ mod tests {
         let submit = |submission| Item::Submit { submission, input: Digest::from_bytes([0; 32]) };
         let plain = submit(submission(r#"{"kind": "k", "queue": "q"}"#)).weight(&Endpoints::new());
         assert_eq!(submit(planned).weight(&Endpoints::new()) - plain, 2);
+    }
+
+    #[test]
+    fn edges_and_payloads_weigh_what_they_have_to_be_written() {
+        let step = |n: usize, upstreams: &str| {
+            format!(r#"{{"key": "s{n}", "kind": "k", "queue": "q", "dependsOn": [{upstreams}]}}"#)
+        };
+        let upstreams: Vec<String> = (0..40).map(|n| format!("\"s{n}\"")).collect();
+        let first = (0..40).map(|n| step(n, ""));
+        let joined = (40..60).map(|n| step(n, &upstreams.join(",")));
+        let steps: Vec<String> = first.chain(joined).collect();
+        let planned = submission(&format!(r#"{{"plan": {{"steps": [{}]}}}}"#, steps.join(",")));
+        assert_eq!(of_submission(&planned), 1 + 60 + 20 * 40 / EDGES_PER_UNIT);
+        assert_eq!(
+            (tasks(&planned), tasks(&submission(r#"{"kind": "k", "queue": "q"}"#))),
+            (61, 1)
+        );
+        let input = "x".repeat(200 * 1024);
+        let large = submission(&format!(r#"{{"kind": "k", "queue": "q", "input": "{input}"}}"#));
+        assert_eq!(of_submission(&large), 1 + 12, "200 KiB and two quotes");
+        let report = |output: Option<verdict::Json>| {
+            about(Request::Report(verdict::request::Report {
+                caller: caller(),
+                outcome: Outcome::Succeeded { output },
+                digest: Digest::from_bytes([0; 32]),
+                claims: None,
+                by: None,
+            }))
+            .weight(&Endpoints::new())
+        };
+        let output = format!("\"{input}\"");
+        assert_eq!(report(Some(output.as_str().into())) - report(None), 12);
+    }
+
+    /// A schedule that a second calendar instant has reached.
+    fn schedule_object(size: RunSize) -> Object {
+        let recurrence = Recurrence::Every { every: Span::from_secs(1), anchor: Time::default() };
+        let (overlap, catch_up) = (Overlap::Allow, CatchUp::One);
+        let terms = Terms { recurrence, overlap, catch_up, window: Span::from_secs(60) };
+        let now = Time::default();
+        let schedule = Schedule::new("s".into(), terms, false, Some(now), now);
+        let template = Template { run: "{}".into(), size };
+        let schedule = schedule.submitting(&template);
+        let (scope, id) = (Scope::default(), Name::from("sched_1"));
+        let key = ObjectKey { scope, object_type: ObjectType::Schedule, id };
+        schedule_change(key, 1, &schedule, now, None).after
+    }
+
+    #[test]
+    fn a_firing_weighs_what_its_runs_write_and_not_more_than_one_decision_submits() {
+        let fires = |size: RunSize| {
+            let object = schedule_object(size);
+            ObjectRequest::of_due(&object, Time::default()).expect("a schedule").weight()
+        };
+        assert_eq!(fires(RunSize::ONE), 1);
+        assert_eq!(fires(RunSize { tasks: 801, weight: 850 }), 850);
     }
 
     #[test]

@@ -6,24 +6,25 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Networks of IPv4 that no webhook goes to, with their prefix lengths (RFC 6890 and its successors).
-const CLOSED_V4: [([u8; 4], u32); 17] = [
-    ([0, 0, 0, 0], 8),       // this network
-    ([10, 0, 0, 0], 8),      // private
-    ([100, 64, 0, 0], 10),   // shared with a carrier's NAT
-    ([127, 0, 0, 0], 8),     // loopback
-    ([169, 254, 0, 0], 16),  // link-local, metadata of clouds
-    ([172, 16, 0, 0], 12),   // private
-    ([192, 0, 0, 0], 24),    // protocol assignments
-    ([192, 0, 2, 0], 24),    // documentation
-    ([192, 31, 196, 0], 24), // AS112
-    ([192, 52, 193, 0], 24), // AMT
-    ([192, 88, 99, 0], 24),  // 6to4 relays
-    ([192, 168, 0, 0], 16),  // private
-    ([192, 175, 48, 0], 24), // AS112
-    ([198, 18, 0, 0], 15),   // benchmarks
-    ([198, 51, 100, 0], 24), // documentation
-    ([203, 0, 113, 0], 24),  // documentation
-    ([224, 0, 0, 0], 3),     // multicast, reserved, broadcast
+const CLOSED_V4: [([u8; 4], u32); 18] = [
+    ([0, 0, 0, 0], 8),        // this network
+    ([10, 0, 0, 0], 8),       // private
+    ([100, 64, 0, 0], 10),    // shared with a carrier's NAT
+    ([127, 0, 0, 0], 8),      // loopback
+    ([169, 254, 0, 0], 16),   // link-local, metadata of clouds
+    ([168, 63, 129, 16], 32), // a cloud's own services for its machines
+    ([172, 16, 0, 0], 12),    // private
+    ([192, 0, 0, 0], 24),     // protocol assignments
+    ([192, 0, 2, 0], 24),     // documentation
+    ([192, 31, 196, 0], 24),  // AS112
+    ([192, 52, 193, 0], 24),  // AMT
+    ([192, 88, 99, 0], 24),   // 6to4 relays
+    ([192, 168, 0, 0], 16),   // private
+    ([192, 175, 48, 0], 24),  // AS112
+    ([198, 18, 0, 0], 15),    // benchmarks
+    ([198, 51, 100, 0], 24),  // documentation
+    ([203, 0, 113, 0], 24),   // documentation
+    ([224, 0, 0, 0], 3),      // multicast, reserved, broadcast
 ];
 
 /// Public IPv6 is inside 2000::/3; these are the closed parts of it.

@@ -65,7 +65,8 @@ CREATE TABLE inputs (
     -- Last: what stands behind a long text is read through all of its pages.
     input       TEXT    NOT NULL
 ) STRICT;
-CREATE INDEX inputs_by_root ON inputs (root) WHERE root IS NOT NULL;
+-- With the lane, so that it can tell in which queues the thousands of tasks of a run are.
+CREATE INDEX inputs_by_root ON inputs (root, lane) WHERE root IS NOT NULL;
 
 -- The only table of tasks that is updated. What is ready, due or expiring is ordered in memory.
 CREATE TABLE live (

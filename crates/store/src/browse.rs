@@ -67,6 +67,14 @@ pub trait Browse: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<TaskRows, Failure>> + Send;
 
+    /// Whether the run of `root` has a descendant, or a step of its plan that is to become one, in another queue than these. The
+    /// queue of the root itself is not looked at.
+    fn leaves_queues(
+        &self,
+        root: &TaskKey,
+        queues: &[Name],
+    ) -> impl Future<Output = Result<bool, Failure>> + Send;
+
     /// Flow keys that live tasks of a scope have, in order of their names.
     fn flow_keys(
         &self,

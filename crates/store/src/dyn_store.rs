@@ -126,6 +126,7 @@ erase! {
     overview(key: &'a TaskKey, refused_max: usize) -> Option<TaskOverview>;
     list(scope: &'a Scope, filter: &'a Filter) -> Listing;
     rows(key: &'a TaskKey, after: RowsAfter<'a>, limit: usize) -> TaskRows;
+    leaves_queues(root: &'a TaskKey, queues: &'a [Name]) -> bool;
     flow_keys(filter: &'a FlowFilter) -> Vec<FlowKeyRow>;
     queues(scope: Option<&'a Scope>) -> Vec<QueueDepth>;
     held_leases(
@@ -179,6 +180,10 @@ impl Browse for DynBrowse {
         limit: usize,
     ) -> Result<TaskRows, Failure> {
         self.0.rows(key, after, limit).await
+    }
+
+    async fn leaves_queues(&self, root: &TaskKey, queues: &[Name]) -> Result<bool, Failure> {
+        self.0.leaves_queues(root, queues).await
     }
 
     async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {

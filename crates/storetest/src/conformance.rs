@@ -90,7 +90,7 @@ macro_rules! conformance_checks {
             run_messages::{are_kept_in_order_until_decided, block_only_their_pair_when_parked, wait_for_their_addressee, belong_to_their_commit};
             run_budgets::{are_kept_with_their_tasks, end_a_task_with_its_steps};
             run_forks::{takes_over_what_another_run_recorded, is_linked_to_its_forks};
-            run_plans::{run_in_order_in_one_batch, run_in_order_by_saved_messages, skip_what_depends_on_a_failure, are_spawned_and_told_in_slices, are_cancelled_with_their_root, are_forgotten_whole};
+            run_plans::{run_in_order_in_one_batch, run_in_order_by_saved_messages, skip_what_depends_on_a_failure, are_spawned_and_told_in_slices, are_cancelled_with_their_root, are_forgotten_whole, tell_in_which_queues_they_are};
             run_stages::{are_leased_with_the_report_before, stay_at_their_place, wait_in_their_queue_otherwise, give_way_to_what_is_more_urgent, keep_their_ceilings, are_leased_with_the_last_call};
             run_builds::{are_offered_to_their_build_only, return_to_their_build_after_a_loss, leave_their_queue_with_the_pin, wait_for_a_slot_of_their_key, leave_nothing_behind};
             run_life::{diverges_and_is_resumed, is_forgotten_whole, is_never_half_saved};

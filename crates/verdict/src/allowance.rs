@@ -41,6 +41,16 @@ impl Rate {
         Ok(RateUsage(fair_at.saturating_add(each)))
     }
 
+    /// The usage after a call at `now` that stands for so many requests, which was let in for the first of them: the calls that
+    /// follow wait for the rest. So a large call is possible however small the burst is.
+    #[must_use]
+    pub fn charged(self, spent: RateUsage, now: Time, requests: u64) -> RateUsage {
+        let now = now.millis().saturating_mul(NANOS_PER_MILLI);
+        let each = NANOS_PER_SECOND / i64::from(self.per_second);
+        let all = each.saturating_mul(i64::try_from(requests).unwrap_or(i64::MAX));
+        RateUsage(spent.0.max(now).saturating_add(all))
+    }
+
     /// How many requests may arrive at once now.
     pub fn left(self, spent: RateUsage, now: Time) -> u32 {
         let now = now.millis().saturating_mul(NANOS_PER_MILLI);
@@ -55,6 +65,19 @@ impl Rate {
 
     pub const fn burst(self) -> u32 {
         self.burst
+    }
+}
+
+/// How many tasks that a call creates stand for one request. A tenant that has hundreds of steps in a plan is no flood of
+/// requests, and one whose every call creates a thousand tasks is: a rate of requests bounds its tasks, too. It is the ratio by which
+/// quotas count children ([`CHILDREN_PER_RUN`]).
+pub const TASKS_PER_REQUEST: u64 = 100;
+
+/// What a call that creates so many tasks takes from a rate: runs, steps of plans and children.
+pub const fn requests_for(tasks: u64) -> u64 {
+    match tasks.div_ceil(TASKS_PER_REQUEST) {
+        0 => 1,
+        requests => requests,
     }
 }
 

@@ -62,7 +62,9 @@ pub mod topology;
 pub mod transition;
 pub mod verdict;
 
-pub use allowance::{CHILDREN_PER_RUN, Headroom, Quota, Rate, RateUsage, Unfinished};
+pub use allowance::{
+    CHILDREN_PER_RUN, Headroom, Quota, Rate, RateUsage, TASKS_PER_REQUEST, Unfinished, requests_for,
+};
 pub use apply::{Applied, Settled, apply, apply_verdict, closed_attempts};
 pub use attempt::{AttemptOutcome, ClosedAttempt};
 pub use budget::{Amounts, Balance, Budget, BudgetEvent, Charge, Limits, OnSoft, StageShare, Unit};

@@ -39,8 +39,9 @@ impl<'a> Reserved<'a> {
         })
     }
 
-    /// Whether workers may lease from it, endpoints be pushed from it and administrators pause it, as with any other queue. No
-    /// reserved queue takes a submission, a child or a retry of anybody else.
+    /// Whether workers may lease from it. No reserved queue is pushed to an endpoint or paused, and none takes a submission, a child
+    /// or a retry of anybody but its owner: a pause of evaluations would keep failures of the whole workspace from being
+    /// recovered, and an endpoint would decide them without being a worker of the policy.
     pub const fn is_served_outside(self) -> bool {
         match self {
             Reserved::Recovery => true,
@@ -49,7 +50,7 @@ impl<'a> Reserved<'a> {
     }
 }
 
-/// Whether workers and endpoints may serve this queue.
+/// Whether workers may serve this queue.
 pub fn is_served_outside(queue: &str) -> bool {
     Reserved::of(queue).is_none_or(Reserved::is_served_outside)
 }

@@ -12,13 +12,14 @@
 //! - `next` only grows while the terms stay the same: an instant is considered once, also when a clock jumps.
 //! - An instant that waits fires before a later one that waits, and only once the run before it has ended; where runs may overlap
 //!   it waits for nothing but room in the quota and in the budgets of its workspace and tenant.
-//! - Everything is bounded: [`DUE_MAX`], [`WAITING_MAX`].
+//! - Everything is bounded: [`DUE_MAX`], [`WAITING_MAX`], and what one decision submits ([`FIRING_WEIGHT_MAX`]).
 
 mod calendar;
 mod call;
 mod decide;
 mod needs;
 mod round;
+mod template;
 
 use crate::id::{Digest, Name, TaskId, Text};
 use crate::object::{ObjectKey, ObjectType};
@@ -28,6 +29,7 @@ pub use calendar::{CalendarQuery, InstantRange};
 pub use call::{ScheduleCall, ScheduleRequest, ScheduleTarget};
 pub use decide::Schedules;
 pub use round::{Fired, Round};
+pub use template::{FIRING_WEIGHT_MAX, RunSize, Template};
 
 /// The most instants of one decision: of more that were missed, the latest count. A schedule that missed more has been forgotten, not
 /// delayed.
@@ -38,6 +40,9 @@ pub const WAITING_MAX: usize = 100;
 
 /// How late an instant may fire, unless the schedule says otherwise: a day, so that a night's outage delays the nightly run.
 pub const WINDOW_DEFAULT: Span = Span::from_secs(24 * 60 * 60);
+
+/// The least time between two instants of a cron expression, which has no seconds.
+const CRON_APART: Span = Span::from_secs(60);
 
 /// The shortest and the longest pause until waiting instants are looked at again: a fourth of the time waited so far,
 /// within these. Looking costs one row, and only while something waits.
@@ -52,6 +57,8 @@ pub struct Schedule {
     pub is_paused: bool,
     pub is_deleted: bool,
     pub created_at: Time,
+    /// What a run of the template writes.
+    pub size: RunSize,
     /// The first instant that was not considered yet; `None` if there is none, or while it is paused.
     pub next: Option<Time>,
     /// Instants that have come and could not fire yet, in order.
@@ -311,12 +318,38 @@ impl Schedule {
             is_paused,
             is_deleted: false,
             created_at: now,
+            size: RunSize::ONE,
             next: next.filter(|_| !is_paused),
             waiting: Vec::new(),
             look_at: None,
             last: None,
             last_refusal: None,
             counts: Counts::default(),
+        }
+    }
+
+    /// The same with another template.
+    #[must_use]
+    pub fn submitting(self, template: &Template) -> Self {
+        Self { size: template.size, ..self }
+    }
+
+    /// What its next firing writes at most: as many runs as may wait or have come since, within what one decision submits.
+    pub fn firing_weight(&self, now: Time) -> usize {
+        let missed = match (self.next, self.terms.catch_up) {
+            (Some(next), CatchUp::All) => now.since(next).millis() / self.apart().millis().max(1),
+            _ => 0,
+        };
+        let missed = usize::try_from(missed).unwrap_or(DUE_MAX).min(DUE_MAX);
+        let runs = (self.waiting.len() + 1 + missed).min(self.size.runs_per_decision());
+        runs * self.size.weight as usize
+    }
+
+    /// The least time between two instants.
+    const fn apart(&self) -> Span {
+        match self.terms.recurrence {
+            Recurrence::Every { every, .. } => every,
+            Recurrence::Cron { .. } => CRON_APART,
         }
     }
 

@@ -55,8 +55,8 @@ pub struct FactNeeds {
     pub instants: BTreeSet<CalendarQuery>,
     /// What revisions of templates submit.
     pub templates: BTreeSet<(ObjectKey, u32)>,
-    /// Schedules of which so many runs are to start, if the rates of their tenants have room.
-    pub allowed: BTreeSet<(ObjectKey, usize)>,
+    /// Schedules of which so many runs are to start, each of which takes so many requests of its tenant's rate, if that has room.
+    pub allowed: BTreeSet<(ObjectKey, usize, u64)>,
     /// Tenants whose quotas hold for new runs.
     pub quotas: BTreeSet<Name>,
 }
@@ -72,7 +72,7 @@ impl Needs {
         let FactNeeds { instants, templates, allowed, quotas } = &mut self.facts;
         instants.retain(|query| known.facts.instants(query).is_none());
         templates.retain(|of| known.facts.template(of).is_none());
-        allowed.retain(|(schedule, _)| known.facts.allowed(schedule).is_none());
+        allowed.retain(|(schedule, ..)| known.facts.allowed(schedule).is_none());
         quotas.retain(|tenant| !known.room.contains(tenant));
         self
     }

@@ -58,6 +58,10 @@ pub const RECOVERY_KEY_PREFIX: &str = "recovery/";
 /// What the queues and kinds of the server's own tasks begin with (evaluations, events, gates), and those of clients do not.
 pub const RESERVED_NAME_PREFIX: &str = "tenure.";
 
+/// What the types of the server's own events begin with: ends of runs and of child tasks, and what recovery did. No worker sends an
+/// effect of such a type, because receivers take it for the server's word.
+pub const OWN_EFFECT_TYPES: [&str; 4] = ["run.", "task.", "recovery.", RESERVED_NAME_PREFIX];
+
 /// What the idempotency keys of events and work orders begin with, and those of clients do not.
 pub const TOPOLOGY_KEY_PREFIX: &str = "topology/";
 

@@ -44,10 +44,11 @@ use crate::{Json, OnError};
 /// Maximum stages of one task: they are loaded with the task at every decision. A longer sequence is a durable function, or a
 /// plan with `dependsOn`.
 pub const STAGES_MAX: usize = 100;
-/// Maximum steps of a plan with `dependsOn`: each is a task of the run.
-pub const STEPS_MAX: usize = 10_000;
-/// Maximum entries of all `dependsOn` together: ten steps that depend on ten thousand others.
-pub const EDGES_MAX: usize = 100_000;
+/// Maximum steps of a plan with `dependsOn`: each is a task of the run, and all of them are written in one commit, for which
+/// everybody waits.
+pub const STEPS_MAX: usize = 2_000;
+/// Maximum entries of all `dependsOn` together: five steps that depend on two thousand others.
+pub const EDGES_MAX: usize = 10_000;
 /// Maximum steps on the longest path. A failure at its beginning is passed on step by step.
 pub const PATH_MAX: usize = 1_000;
 

@@ -163,6 +163,7 @@ impl<S: Store> Carrier<S> {
         let outage = self.enter_outage(reason);
         // Undelivered grants end with lease expiry, as after any batch that was refused.
         self.unclaimed.clear();
+        self.due.clear();
         for group in groups {
             // A caller that disconnected needs no answer.
             drop(group.reply.send(vec![Err(RequestError::Unavailable(outage)); group.items.len()]));

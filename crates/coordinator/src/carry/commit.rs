@@ -24,6 +24,7 @@ use super::isolate::{Isolation, Part};
 use super::{Carrier, Fatal};
 use crate::item::{Group, Item, Outage, Reply, RequestError, UnavailableReason};
 use crate::outbox::is_of_feed;
+use crate::weight::BATCH_WEIGHT_MAX;
 
 /// How many batches with other requests may miss a request's task before the request waits for it alone.
 const MISSES_MAX: usize = 3;
@@ -59,6 +60,10 @@ impl<S: Store> Carrier<S> {
             items.extend(asked);
         }
         items.append(&mut self.unclaimed);
+        let endpoints = self.endpoints.snapshot();
+        let weigh = |item: &Item| item.weight(&endpoints);
+        let room = BATCH_WEIGHT_MAX.saturating_sub(items.iter().map(weigh).sum());
+        items.extend(self.due.take(room, weigh));
         let (replies, outcome) = self.carry_items(&items).await;
         answer_callers(callers, replies);
         faultpoint::point!("carry.told");
@@ -238,14 +243,17 @@ impl<S: Store> Carrier<S> {
         self.watch.ended(&result.ended, std::mem::take(&mut result.awaited_ends));
     }
 
-    /// Requests about objects that are due go into the next batch of the carrier that creates tasks.
+    /// Requests about objects that are due go into the next batches of the carrier that creates tasks.
     fn fire(&mut self, due: Vec<Item>) {
         if due.is_empty() || self.receiver.draining.is_cancelled() {
             return;
         }
         match &self.firings {
-            Some(firings) => firings.send(due),
-            None => self.unclaimed.extend(due),
+            Some(firings) => {
+                let endpoints = self.endpoints.snapshot();
+                self.due.send(due, firings, |item| item.weight(&endpoints));
+            }
+            None => self.due.add(due),
         }
     }
 

@@ -77,9 +77,9 @@ impl<B: Batch> OpenBatch<'_, B> {
             let row = known.objects.fetched(&of.0).and_then(Fetched::loaded);
             put_template(&mut known.facts, of, row);
         }
-        for (schedule, runs) in allowed {
+        for (schedule, runs, each) in allowed {
             let tenant = &schedule.scope.tenant;
-            let has_room = |_: &usize| allowances.allows_firing(tenant, now);
+            let has_room = |_: &usize| allowances.allows_firing(tenant, each, now);
             let allowed = (0..runs).take_while(has_room).count();
             known.facts.put_allowed(schedule, allowed);
         }
@@ -134,7 +134,7 @@ impl<B: Batch> OpenBatch<'_, B> {
         self.save().await?;
         let due = self.batch.due_objects(now, background_max.min(DUE_OBJECTS_MAX)).await?;
         let requests = due.iter().filter(|object| !missed.contains(&object.key));
-        let requests = requests.filter_map(ObjectRequest::of_due);
+        let requests = requests.filter_map(|object| ObjectRequest::of_due(object, now));
         self.result.due_objects.extend(requests.map(|it| Item::Object(Box::new(it))));
         self.result.due_objects.extend(due_items(&due));
         self.result.due_objects.extend(due_deployed(&due));

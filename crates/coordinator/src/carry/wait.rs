@@ -57,7 +57,7 @@ impl<S: Store> Carrier<S> {
         let mut arrivals = Arrivals::default();
         // A request that is already waiting must not wait for the `next_wake` query.
         self.drain_intake(&mut arrivals);
-        if arrivals.count > 0 || !self.unclaimed.is_empty() {
+        if arrivals.count > 0 || self.has_own_items() {
             return arrivals;
         }
         let idle_delay = if self.more_due { Duration::ZERO } else { S::IDLE_DELAY };

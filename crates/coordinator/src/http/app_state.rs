@@ -10,11 +10,12 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use store::{Administration, Failure};
 use tokio_util::task::TaskTracker;
-use verdict::{Name, Time};
+use verdict::{Name, Time, requests_for};
 use wire::Code;
 
 use super::api_error::ApiError;
 use super::body::SlowBodyLimits;
+use super::byte_budget::ByteBudget;
 use super::health::Probes;
 use super::plans_at_hand::PlansAtHand;
 use super::queue_counts::QueueCountCache;
@@ -28,11 +29,12 @@ use crate::admit::{ApiKeys, Keyring};
 use crate::announcements::Announcements;
 use crate::coordinator::Coordinator;
 use crate::ids::Entropy;
-use crate::item::Item;
+use crate::item::{Item, Submission};
 use crate::metrics::LimitKind;
 use crate::push::under_way::CallsUnderWay;
 use crate::server::tls::Certificates;
 use crate::submit_defaults::SubmitDefaults;
+use crate::weight;
 
 /// Timeouts of a route.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +116,10 @@ pub(crate) struct Inner {
     /// Rate limits of lookups for expired tokens, by tenant.
     pub(crate) grace_lookups: GraceLookups,
     pub(super) read_share: ReadShare,
+    /// The bodies of calls that are not answered yet.
+    pub(super) bodies: ByteBudget,
+    /// The answers that are not read yet.
+    pub(super) answers: ByteBudget,
     /// The calls to endpoints that work is pushed to.
     pub(crate) pushes: CallsUnderWay,
     pub(super) queue_depths: QueueDepths,
@@ -162,6 +168,8 @@ impl AppState {
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
             read_share: ReadShare::default(),
+            bodies: ByteBudget::default(),
+            answers: ByteBudget::default(),
             pushes: CallsUnderWay::default(),
             queue_depths: QueueDepths::default(),
             plans_at_hand: PlansAtHand::default(),
@@ -255,12 +263,29 @@ impl AppState {
         })
     }
 
-    /// Takes one request from the rate for a call under a lease that creates tasks. Others are exempt, because they release load.
+    /// Takes one request from the rate for a call under a lease that creates tasks, and what many of them stand for. Others are
+    /// exempt, because they release load.
     pub(super) fn check_rate_of_children(&self, item: &Item) -> Result<(), ApiError> {
-        match item.creates_in() {
-            Some(scope) => self.check_rate(&scope.tenant, self.coordinator.now()),
-            None => Ok(()),
+        let Some(scope) = item.creates_in() else { return Ok(()) };
+        self.check_rate(&scope.tenant, self.coordinator.now())?;
+        if let Item::WithChildren { children, .. } = item {
+            let tasks: usize = children.iter().map(weight::tasks).sum();
+            self.charge(&scope.tenant, requests_for(tasks as u64));
         }
+        Ok(())
+    }
+
+    /// Takes what a call stands for that was let in as one request: it may create many tasks.
+    pub(super) fn charge(&self, tenant: &Name, requests: u64) {
+        let (allowances, now) = (self.coordinator.allowances(), self.coordinator.now());
+        allowances.charge(tenant, requests.saturating_sub(1), now);
+    }
+
+    /// The same for submissions.
+    pub(super) fn charge_submissions(&self, submissions: &[Submission]) {
+        let Some(first) = submissions.first() else { return };
+        let tasks: usize = submissions.iter().map(weight::tasks).sum();
+        self.charge(&first.scope.tenant, requests_for(tasks as u64));
     }
 
     /// The wait plus a varying part of it: up to as much again, but no more than [`SPREAD_MAX`].
@@ -319,6 +344,14 @@ impl AppState {
 
     /// Waits for a read, in a place of its tenant's share.
     pub(super) async fn read<T>(
+        &self,
+        reading: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, ApiError> {
+        self.read_for(Duration::ZERO, reading).await
+    }
+
+    /// The same for a read that takes so much longer than others.
+    pub(super) async fn read_for<T>(
         &self,
         wait: Duration,
         reading: impl Future<Output = Result<T, Failure>>,

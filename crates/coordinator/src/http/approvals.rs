@@ -3,8 +3,6 @@
 //! The id of an approval names its task, so a decision is a request about that task and nothing is looked up before it.
 //! Lists read the objects that follow from the decisions. A refused decision is written to the audit.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
@@ -53,7 +51,7 @@ pub(super) async fn list(
         bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let cursor =
         (!filter.is_last(&found)).then(|| found.last().map(|last| last.key.id.to_string()));
     let bodies = found.iter().filter_map(ApprovalBody::of);
@@ -67,7 +65,7 @@ pub(super) async fn show(
 ) -> Result<Json<ApprovalView>, ApiError> {
     let key = object_key(principal.scope(), &id).ok_or_else(not_found)?;
     let filter = ObjectFilter::one(&key);
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let body = found.first().and_then(ApprovalBody::of).ok_or_else(not_found)?;
     let content = content(&app, principal.scope(), &body).await?;
     Ok(Json(ApprovalView { content, ..view(body) }))
@@ -87,7 +85,7 @@ async fn content(
     let Some(stage) = shows else { return Ok(None) };
     let (task, keys) = (TaskKey { scope: scope.clone(), id: body.task }, [stage.clone()]);
     let reading = app.coordinator.browse().records(&task, RecordsOf::Keys(&keys), 1);
-    let records = app.read(Duration::ZERO, reading).await?;
+    let records = app.read(reading).await?;
     let output = records.into_iter().find_map(|record| match record {
         RunRecord::Checkpoint { checkpoint, .. } => match checkpoint.recorded {
             Recorded::Step(Step { outcome: StepOutcome::Succeeded { result }, .. }) => result,

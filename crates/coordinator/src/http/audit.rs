@@ -29,7 +29,7 @@ pub(super) async fn audit(
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
     // One more than the page size shows whether there is a next page.
     let filter = principal.reach().audit(before, limit + 1);
-    let mut found = app.read(Duration::ZERO, app.coordinator.browse().audit(&filter)).await?;
+    let mut found = app.read(app.coordinator.browse().audit(&filter)).await?;
     let is_last = found.len() <= limit;
     found.truncate(limit);
     let next_before = found.last().filter(|_| !is_last).map(|last| last.n);
@@ -54,7 +54,7 @@ pub(super) async fn verify(
         ApiError::new(Code::Unavailable, "the anchor beside the key file cannot be read")
     })?;
     let checking = seal::verify(app.coordinator.browse(), &app.inner.keyring, anchor.flatten());
-    let SealReport { entries, sealed, findings } = app.read(VERIFYING, checking).await?;
+    let SealReport { entries, sealed, findings } = app.read_for(VERIFYING, checking).await?;
     let findings =
         findings.into_iter().map(|SealFinding { n, what }| AuditFinding { n, message: what });
     let anchored = anchor.flatten().is_some();

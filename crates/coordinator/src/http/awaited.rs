@@ -2,8 +2,6 @@
 //!
 //! The rules know the wait, its timers and the approvals. Where an effect is awaited, its tries are read from the store.
 
-use std::time::Duration;
-
 use store::effects::StoredEffect;
 use store::{Browse, ObjectFilter};
 use verdict::approval::{Approval, DEFAULT_ROLE, Decision, Terms};
@@ -132,7 +130,7 @@ async fn of_effects(app: &AppState, task: &Task, item: &Awaited) -> Result<Vec<I
         limit: EFFECTS_NAMED,
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let effects: Vec<Item> =
         found.iter().filter_map(StoredEffect::of).map(|effect| of_effect(&effect)).collect();
     if effects.is_empty() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{Extensions, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
@@ -18,6 +18,9 @@ use wire::Code;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
+use super::authenticate::TenantOf;
+use super::byte_budget::{ByteBudget, HeldBytes, too_much_held};
+use crate::admit::{LeaseHolderPrincipal, TaskPrincipal};
 
 /// A heartbeat with some kilobytes of log lines, even when all of them are escaped.
 pub(super) const HEARTBEAT_BYTES_MAX: usize = 128 * 1024;
@@ -57,7 +60,8 @@ impl<const MAX: usize> FromRequest<AppState> for JsonBody<MAX> {
         let (parts, body) = request.into_parts();
         check_encoding(&parts.headers)?;
         check_length(&parts.headers, MAX)?;
-        let bytes = read(body, MAX, app.inner.timeouts.body).await?;
+        let held = held_of(&parts.extensions, &app.inner.bodies);
+        let bytes = read(body, MAX, app.inner.timeouts.body, held).await?;
         if !bytes.is_empty() {
             check_type(&parts.headers)?;
         }
@@ -106,7 +110,41 @@ fn too_large(max: usize) -> ApiError {
     )
 }
 
-async fn read(mut body: Body, max: usize, limits: SlowBodyLimits) -> Result<Bytes, ApiError> {
+/// Where the body is counted: a tenant's calls under leases have a share of their own.
+fn held_of(known: &Extensions, bodies: &ByteBudget) -> Option<HeldBytes> {
+    let TenantOf(tenant) = known.get()?;
+    let is_leased =
+        known.get::<TaskPrincipal>().is_some() || known.get::<LeaseHolderPrincipal>().is_some();
+    Some(if is_leased { bodies.begin(tenant) } else { bodies.begin_new_work(tenant) })
+}
+
+/// A body in memory: it counts until the handler has let go of it, when its call is answered.
+struct HeldBody {
+    bytes: Bytes,
+    _held: HeldBytes,
+}
+
+impl AsRef<[u8]> for HeldBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn whole(bytes: Collected, held: Option<HeldBytes>) -> Bytes {
+    match (bytes.whole(), held) {
+        (bytes, Some(held)) if !bytes.is_empty() => {
+            Bytes::from_owner(HeldBody { bytes, _held: held })
+        }
+        (bytes, _) => bytes,
+    }
+}
+
+async fn read(
+    mut body: Body,
+    max: usize,
+    limits: SlowBodyLimits,
+    mut held: Option<HeldBytes>,
+) -> Result<Bytes, ApiError> {
     let started = tokio::time::Instant::now();
     let mut bytes = Collected::default();
     loop {
@@ -117,16 +155,19 @@ async fn read(mut body: Body, max: usize, limits: SlowBodyLimits) -> Result<Byte
                 "the body arrived too slowly; send it without pauses",
             )
         })?;
-        let Some(frame) = frame else { return Ok(bytes.whole()) };
+        let Some(frame) = frame else { return Ok(whole(bytes, held)) };
         let frame = frame.map_err(|_| ApiError::field("", "ended before it was complete"))?;
         // Trailers are legal and ignored here.
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > max {
             return Err(too_large(max));
         }
+        if let Some(held) = &mut held {
+            held.grow(data.len()).map_err(|full| too_much_held(full, "bodies of calls"))?;
+        }
         bytes.add(data);
         if body.is_end_stream() {
-            return Ok(bytes.whole());
+            return Ok(whole(bytes, held));
         }
     }
 }

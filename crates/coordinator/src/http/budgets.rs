@@ -3,8 +3,6 @@
 //! The budget of a tenant is set by an administrator of default/default, that of a workspace also by one of its tenant: nobody sets
 //! what holds for themselves.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use store::{Administration, Audit, Browse, SpendQuery};
@@ -161,7 +159,7 @@ async fn views(app: &AppState, all: &[(Scope, ScopeBudget)]) -> Result<Vec<View>
         since: budget.period.first_day(now),
     };
     let wanted: Vec<SpendQuery> = all.iter().map(query).collect();
-    let sums = app.read(Duration::ZERO, app.coordinator.browse().spend(&wanted)).await?;
+    let sums = app.read(app.coordinator.browse().spend(&wanted)).await?;
     let counted = all.iter().zip(sums);
     Ok(counted.map(|((scope, budget), used)| view(scope, budget, used, now)).collect())
 }

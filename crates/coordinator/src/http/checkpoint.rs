@@ -3,8 +3,6 @@
 //! The answer to a call whose wait is over carries what was awaited. It is read after the commit, from what was recorded,
 //! so a repeated call gets the same.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
@@ -88,7 +86,7 @@ pub(super) async fn check_watched(app: &AppState, item: &Item) -> Result<(), Api
             limit: 1,
             ..ObjectFilter::default()
         };
-        if app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?.is_empty() {
+        if app.read(app.coordinator.browse().objects(&filter)).await?.is_empty() {
             let message =
                 format!("waits in `{item}` for an effect that this task has not declared");
             return Err(ApiError::field("wait.for", &message));
@@ -176,7 +174,7 @@ async fn results(
     // A child that has ended has two records.
     let limit = 2 * keys.len();
     let reading = app.coordinator.browse().records(key, RecordsOf::Keys(&keys), limit);
-    let records = app.read(Duration::ZERO, reading).await?;
+    let records = app.read(reading).await?;
     let (mut results, left_out) = within_bytes(records, RECORDED_BYTES_MAX);
     results.retain(|found| found.outcome != wire::CheckpointOutcome::Started);
     Ok((results, left_out))
@@ -197,6 +195,6 @@ pub(super) async fn list(
     let key = TaskKey { scope: token.scope.clone(), id: token.task };
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
     let reading = read_page(app.coordinator.browse(), &key, after.unwrap_or(0), limit);
-    let Page { checkpoints, next_after } = app.read(Duration::ZERO, reading).await?;
+    let Page { checkpoints, next_after } = app.read(reading).await?;
     Ok(Json(Checkpoints { checkpoints, next_after }))
 }

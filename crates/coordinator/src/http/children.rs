@@ -1,7 +1,6 @@
 //! `GET /v1/runs/{runId}/children`, and the tree of a run's descendants, as far as a reader asks for it.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -37,7 +36,7 @@ pub(super) async fn children(
         }
         page(browse, &key, after.unwrap_or(0), limit).await.map(Some)
     };
-    let page = app.read(Duration::ZERO, reading).await?;
+    let page = app.read(reading).await?;
     page.map(Json).ok_or_else(ApiError::run_not_found)
 }
 

@@ -9,7 +9,6 @@ mod planning;
 pub(super) mod turns;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -62,7 +61,7 @@ pub(super) async fn list(
         bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let cursor = next_cursor(&filter, &found, |object| object.key.id.to_string());
     let rows = found.iter().filter_map(deployment_of).filter(|row| !row.is_deleted);
     Ok(Json(DeploymentList { deployments: rows.map(|row| view(&row, None)).collect(), cursor }))
@@ -279,7 +278,7 @@ fn object(answer: Answer) -> Result<Object, ApiError> {
 
 async fn one(app: &AppState, key: &ObjectKey) -> Result<Option<Object>, ApiError> {
     let filter = ObjectFilter::one(key);
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     Ok(found.into_iter().next())
 }
 
@@ -304,7 +303,7 @@ async fn version(
 ) -> Result<Option<Arc<Topology>>, ApiError> {
     let directory = app.coordinator.topologies();
     let reading = directory.version(app.coordinator.browse(), scope, &row.version);
-    app.read(Duration::ZERO, reading).await
+    app.read(reading).await
 }
 
 fn not_found() -> ApiError {

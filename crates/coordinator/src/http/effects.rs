@@ -65,9 +65,9 @@ pub(super) async fn show(
     let (key, stored) = find(&app, principal.scope(), &id).await?;
     let browse = app.coordinator.browse();
     let payload = ObjectFilter::one(&payload_key(&key.scope, stored.effect.intent.id));
-    let payload = app.read(Duration::ZERO, browse.objects(&payload)).await?;
+    let payload = app.read(browse.objects(&payload)).await?;
     let log = ObjectLogFilter { key: Some(key), after: None, limit: LOG_MAX };
-    let log = app.read(Duration::ZERO, browse.object_log(&log)).await?;
+    let log = app.read(browse.object_log(&log)).await?;
     Ok(Json(EffectView {
         body: payload.first().map(|payload| json(&payload.body)),
         log: log.iter().filter_map(change_view).collect(),
@@ -160,7 +160,7 @@ impl Wanted {
             limit,
             ..ObjectFilter::default()
         };
-        let mut found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+        let mut found = app.read(app.coordinator.browse().objects(&filter)).await?;
         if let Some(endpoint) = &self.endpoint {
             found.retain(|object| endpoint_of(&object.key).as_ref() == Some(endpoint));
         }
@@ -189,7 +189,7 @@ async fn find(
         limit: 1,
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let object = found.into_iter().next().ok_or_else(not_found)?;
     let stored = StoredEffect::of(&object).ok_or_else(not_found)?;
     Ok((object.key, stored))

@@ -2,8 +2,6 @@
 //!
 //! A secret is in the answer that made it and in no other. A URL is judged here and again at every call.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -24,7 +22,7 @@ use wire::{Code, EndpointState};
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::queue_limit::check_served;
+use super::queue_limit::check_unreserved;
 use super::translate::time;
 use crate::admit::{AdminPrincipal, AuditorPrincipal};
 use crate::item::Item;
@@ -146,7 +144,7 @@ pub(super) async fn check_endpoints(app: &AppState, item: &Item) -> Result<(), A
     let Item::WithChildren { key, effects, .. } = item else { return Ok(()) };
     let is_unknown = |effect: &Declared| known(app, &key.scope, effect.endpoint.as_str()).is_err();
     if effects.iter().any(is_unknown) && app.coordinator.store().status().writers > 1 {
-        app.read(Duration::ZERO, app.coordinator.endpoints().reload()).await?;
+        app.read(app.coordinator.endpoints().reload()).await?;
     }
     let Some(n) = effects.iter().position(is_unknown) else { return Ok(()) };
     let message = "is not the name of an endpoint that is registered in this workspace";
@@ -215,7 +213,7 @@ fn with_settings(
 ) -> Result<Endpoint, ApiError> {
     let UpdateEndpoint { url, types, idempotent, max_tries, retry, on_dead, .. } = settings;
     let UpdateEndpoint { concurrency, rate_per_second, queues, .. } = settings;
-    queues.iter().flatten().try_for_each(|queue| check_served("queues", queue))?;
+    queues.iter().flatten().try_for_each(|queue| check_unreserved("queues", queue))?;
     let url = url.map_or_else(|| before.url.clone(), Text::from);
     if let Err(refused) = Target::parse(url.as_str(), app.inner.sender.egress()) {
         return Err(ApiError::field("url", format!("is not allowed: {refused}")));

@@ -19,6 +19,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::fork::linked_to;
 use super::run_view::{assembled, full_view, submission};
+use super::sight::Sight;
 use super::stages::with_stages;
 use super::steps::with_steps;
 use crate::Occasion;
@@ -38,7 +39,7 @@ const LOOKED_AT_ONCE: usize = 16;
 pub(super) struct RunsWait<'a> {
     app: &'a AppState,
     scope: &'a Scope,
-    may_use: &'a (dyn Fn(&Name) -> bool + Sync),
+    sight: Sight<'a>,
     ids: &'a [TaskId],
     places: HashMap<TaskId, usize>,
     seen: Vec<Seen>,
@@ -70,13 +71,13 @@ impl<'a> RunsWait<'a> {
     pub(super) fn new(
         app: &'a AppState,
         scope: &'a Scope,
-        may_use: &'a (dyn Fn(&Name) -> bool + Sync),
+        sight: Sight<'a>,
         ids: &'a [TaskId],
         bytes_max: usize,
     ) -> Self {
         let places = ids.iter().copied().zip(0..).collect();
         let seen = ids.iter().map(|_| Seen::Pending(None)).collect();
-        Self { app, scope, may_use, ids, places, seen, bytes_max, bytes: 0, next_look: 0 }
+        Self { app, scope, sight, ids, places, seen, bytes_max, bytes: 0, next_look: 0 }
     }
 
     /// Waits until at least one run has ended or is missing, or the time is over. One result per id.
@@ -152,32 +153,40 @@ impl<'a> RunsWait<'a> {
             Occasion::Routine => self.app.coordinator.recent_run(id),
             Occasion::Woken => None,
         };
-        let recent = recent.filter(|run| run.submitted.scope == *self.scope);
-        if let Some(run) = recent {
-            self.seen[place] = match (self.may_use)(&run.submitted.queue) {
-                true => Seen::Pending(Some(Known { run, latest: None, refused: Vec::new() })),
-                false => Seen::Missing,
-            };
+        // What is known of a run in memory does not say where its children are.
+        let is_known =
+            |run: &Arc<SubmittedRun>| self.sight.is_whole() && run.submitted.scope == *self.scope;
+        if let Some(run) = recent.filter(is_known) {
+            let known = Known { run, latest: None, refused: Vec::new() };
+            self.seen[place] = Seen::Pending(Some(known));
             return Ok(());
         }
         let key = TaskKey { scope: self.scope.clone(), id };
-        let overview = self.app.coordinator.browse().overview(&key, REFUSED_MAX);
-        let overview = self.app.read(Duration::ZERO, overview).await?;
-        let visible = overview.filter(|found| found.task.subject.queue().is_some_and(self.may_use));
-        match visible {
+        match self.visible(&key).await? {
             None => self.seen[place] = Seen::Missing,
             Some(live) if live.task.subject.live().is_some() => {
-                self.seen[place] = Seen::Pending(Known::of(live));
+                let known = Known::of(live).filter(|_| self.sight.is_whole());
+                self.seen[place] = Seen::Pending(known);
             }
             Some(ended) => {
                 let read = complete_view(self.app, &key, ended);
-                match self.app.read(Duration::ZERO, read).await? {
+                match self.app.read(read).await? {
                     Some(run) => self.add(place, run),
                     None => self.seen[place] = Seen::Missing,
                 }
             }
         }
         Ok(())
+    }
+
+    /// A run that the caller may see.
+    async fn visible(&self, key: &TaskKey) -> Result<Option<TaskOverview>, ApiError> {
+        let browse = self.app.coordinator.browse();
+        let reading = async {
+            let Some(found) = browse.overview(key, REFUSED_MAX).await? else { return Ok(None) };
+            Ok(self.sight.sees(browse, &found.task.subject).await?.then_some(found))
+        };
+        self.app.read(reading).await
     }
 
     /// Adds an ended run if there is room for it.
@@ -253,14 +262,15 @@ async fn with_forks(app: &AppState, key: &TaskKey, run: Run) -> Result<Run, Fail
     Ok(Run { forks, retries, ..run })
 }
 
-/// One run of the caller's scope when it has ended; `None` if it has not when the time is over, or is missing.
+/// One run that the caller sees when it has ended; `None` if it has not when the time is over, or is missing.
 pub(super) async fn ended_run(
     app: &AppState,
     key: &TaskKey,
+    sight: Sight<'_>,
     wait: Duration,
 ) -> Result<Option<Run>, ApiError> {
-    let (ids, may_use) = ([key.id], |_: &Name| true);
-    let waiting = RunsWait::new(app, &key.scope, &may_use, &ids, usize::MAX);
+    let ids = [key.id];
+    let waiting = RunsWait::new(app, &key.scope, sight, &ids, usize::MAX);
     let seen = waiting.run(wait).await?.pop().expect("one id has one result");
     Ok(match seen {
         Seen::Ended(run) => Some(*run),

@@ -2,8 +2,6 @@
 //! knows: whether workers poll for it, how many tasks are ahead of it, and what its tenant may
 //! still use.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use store::{
@@ -45,7 +43,7 @@ pub(super) async fn explain(
     RunPath(run): RunPath,
 ) -> Result<Json<Explanation>, ApiError> {
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
+    let found = app.read(app.coordinator.browse().find(&key)).await?;
     let StoredTask { subject, .. } = found.ok_or_else(ApiError::run_not_found)?;
     let now = app.coordinator.now();
     let store = app.coordinator.store();
@@ -91,8 +89,7 @@ pub(super) async fn explain(
 /// What a step waits for, by name.
 async fn blocked(app: &AppState, subject: &Subject) -> Result<Gate, ApiError> {
     let reading = missing_upstreams(app.coordinator.browse(), subject, UPSTREAMS_NAMED_MAX);
-    let (names, missing) =
-        app.read(Duration::ZERO, reading).await?.unwrap_or_else(|| (Vec::new(), 0));
+    let (names, missing) = app.read(reading).await?.unwrap_or_else(|| (Vec::new(), 0));
     let more = (missing as usize).saturating_sub(names.len());
     let named: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let named = match (named.is_empty(), more) {
@@ -107,7 +104,7 @@ async fn blocked(app: &AppState, subject: &Subject) -> Result<Gate, ApiError> {
 /// The pause of the task's queue, if it has one.
 async fn find_pause(app: &AppState, subject: &Subject) -> Result<Option<QueuePause>, ApiError> {
     let Subject::Live(task) = subject else { return Ok(None) };
-    let paused = app.read(Duration::ZERO, app.coordinator.browse().paused_queues()).await?;
+    let paused = app.read(app.coordinator.browse().paused_queues()).await?;
     let is_ours = |pause: &&QueuePause| pause.scope == task.scope && pause.queue == task.queue;
     Ok(paused.iter().find(is_ours).cloned())
 }
@@ -133,7 +130,7 @@ async fn flow_gate(
         limit: 1,
         holders: HOLDERS_MAX,
     };
-    let rows = app.read(Duration::ZERO, app.coordinator.browse().flow_keys(&filter)).await?;
+    let rows = app.read(app.coordinator.browse().flow_keys(&filter)).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     if row.held < u64::from(row.limit) {
         return Ok(flow_rate_gate(row));
@@ -212,7 +209,7 @@ async fn ready(
     let waiting = app.decided(asked).await??;
     let browse = app.coordinator.browse();
     let (ahead, running) = app
-        .read(Duration::ZERO, async {
+        .read(async {
             let ahead = browse.count_ahead(key, AHEAD_MAX).await?;
             Ok::<_, Failure>((ahead, running_beside(app, task).await?))
         })
@@ -304,7 +301,7 @@ fn rate_gate(allowances: &Allowances, tenant: &Name, now: Time) -> Option<Gate> 
 async fn runs_gate(app: &AppState, tenant: &Name) -> Result<Option<Gate>, ApiError> {
     let Some(quota) = app.coordinator.allowances().quota(tenant) else { return Ok(None) };
     let tenants = std::slice::from_ref(tenant);
-    let counted = app.read(Duration::ZERO, app.coordinator.unfinished(tenants)).await?;
+    let counted = app.read(app.coordinator.unfinished(tenants)).await?;
     let unfinished = counted.into_iter().sum::<u64>();
     let then = match Headroom::of(quota.saturating_sub(unfinished), quota) {
         Headroom::Ample => return Ok(None),

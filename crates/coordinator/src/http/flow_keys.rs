@@ -1,7 +1,5 @@
 //! `GET /v1/flow-keys`: who holds the slots of each flow key, and how many wait for one.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
@@ -42,7 +40,7 @@ pub(super) async fn flow_keys(
         holders: HOLDERS_MAX,
     };
     let browse = app.coordinator.browse();
-    let mut rows = app.read(Duration::ZERO, browse.flow_keys(&filter)).await?;
+    let mut rows = app.read(browse.flow_keys(&filter)).await?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let next_after = rows.last().filter(|_| has_more).map(|row| row.key.to_string());

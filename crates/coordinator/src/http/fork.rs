@@ -1,7 +1,5 @@
 //! `POST /v1/runs/{runId}/fork`.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -38,13 +36,13 @@ pub(super) async fn fork(
 ) -> Result<Response, ApiError> {
     let asked: ForkRun = wire::parse(&body)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let source = app.read(Duration::ZERO, find(&app, &key)).await?;
+    let source = app.read(find(&app, &key)).await?;
     let source = source.ok_or_else(ApiError::run_not_found)?;
     check_queue(&principal, "submit to", source.submitted.queue.as_str())?;
     let call = call(&headers, &key, asked)?;
     let browse = app.coordinator.browse();
     let reading = forks::fork(browse, source, call, app.coordinator.now());
-    let submission = app.read(Duration::ZERO, reading).await?;
+    let submission = app.read(reading).await?;
     let submission = submission.ok_or_else(ApiError::run_not_found)??;
     // Children that start again may be in other queues than the run that the key may see.
     submission

@@ -45,7 +45,7 @@ pub(super) async fn history(
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let after = position(after.or_else(|| last_event_id(&headers)));
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
+    let found = app.read(app.coordinator.browse().find(&key)).await?;
     found.ok_or_else(ApiError::run_not_found)?;
     if wants_stream(&headers) {
         let keep_alive = KeepAlive::new().interval(STREAM_POLL_INTERVAL);

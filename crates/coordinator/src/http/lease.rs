@@ -183,7 +183,7 @@ async fn recorded(app: &AppState, granted: &Granted) -> Result<Option<Page>, Api
     };
     let key = granted.key();
     let reading = envelope_page(app.coordinator.browse(), &key, run);
-    app.read(Duration::ZERO, reading).await.map(Some)
+    app.read(reading).await.map(Some)
 }
 
 fn with_recorded(envelope: Envelope, page: Option<Page>) -> Envelope {

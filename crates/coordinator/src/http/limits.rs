@@ -1,7 +1,6 @@
 //! `/v1/limits`: what each tenant may use, set by an administrator of default/default.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -69,7 +68,7 @@ pub(super) async fn set(
 /// Each tenant's limits with their current use.
 async fn views(app: &AppState, all: &[Arc<TenantLimits>]) -> Result<Vec<View>, ApiError> {
     let tenants: Vec<Name> = all.iter().map(|limits| limits.tenant.clone()).collect();
-    let unfinished = app.read(Duration::ZERO, app.coordinator.unfinished(&tenants)).await?;
+    let unfinished = app.read(app.coordinator.unfinished(&tenants)).await?;
     let (allowances, now) = (app.coordinator.allowances(), app.coordinator.now());
     let counted = all.iter().zip(unfinished);
     Ok(counted.map(|(limits, unfinished)| view(limits, unfinished, allowances, now)).collect())

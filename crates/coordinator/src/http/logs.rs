@@ -1,7 +1,5 @@
 //! `GET /v1/runs/{runId}/logs`: the lines that workers sent about a run.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
@@ -31,11 +29,11 @@ pub(super) async fn logs(
     let after = after.as_deref().map(position).transpose()?;
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
+    let found = app.read(app.coordinator.browse().find(&key)).await?;
     found.ok_or_else(ApiError::run_not_found)?;
     let of = LogsOf::Task { key, after };
     let reading = app.coordinator.browse().logs(&of, PIECES_PER_PAGE);
-    let pieces = app.read(Duration::ZERO, reading).await?;
+    let pieces = app.read(reading).await?;
     Ok(Json(page(&pieces, after, limit)))
 }
 

@@ -13,14 +13,17 @@ use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use http_body::Body as _;
+use verdict::Name;
 use wire::Code;
 
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::audit::note_denial;
 use super::authenticate::{TenantOf, authenticate};
+use super::byte_budget::{UnreadAnswer, too_much_held};
 use super::read_share::TENANT;
-use super::routes::{Audience, Route, RouteIndex, answering};
+use super::routes::{Audience, LEASES, PriorityClass, Route, RouteIndex, answering};
 
 /// Every path and query of this API fits into a few hundred bytes.
 const URI_BYTES_MAX: usize = 4 * 1024;
@@ -69,10 +72,42 @@ async fn answer(
     }
     let tenant = parts.extensions.get::<TenantOf>().cloned();
     let answering = next.run(Request::from_parts(parts, body));
-    match tenant {
-        Some(TenantOf(tenant)) => TENANT.scope(tenant, answering).await,
-        None => answering.await,
+    let Some(TenantOf(tenant)) = tenant else { return answering.await };
+    let route = matched.route();
+    if route.is_some_and(|route| route.intake != Some(PriorityClass::Leased))
+        && let Err(full) = app.inner.answers.room(&tenant)
+    {
+        return too_much_held(full, ANSWERS).into_response();
     }
+    let answered = TENANT.scope(tenant.clone(), answering).await;
+    hold_until_read(app, route, &tenant, answered)
+}
+
+/// What is said of answers where too many are not read.
+const ANSWERS: &str = "answers";
+
+/// Counts an answer until it is read. One for which there is no room is refused, unless it says what was done: leases that are not
+/// answered go back to their queues.
+fn hold_until_read(
+    app: &AppState,
+    route: Option<&Route>,
+    tenant: &Name,
+    mut answered: Response,
+) -> Response {
+    let bytes = answered.body().size_hint().exact().unwrap_or(0);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut held = app.inner.answers.begin(tenant);
+    let may_refuse = route.is_some_and(|it| it.intake.is_none() || it.path == LEASES);
+    match may_refuse {
+        true => {
+            if let Err(full) = held.grow(bytes) {
+                return too_much_held(full, ANSWERS).into_response();
+            }
+        }
+        false => held.grow_anyway(bytes),
+    }
+    answered.extensions_mut().insert(UnreadAnswer::new(held));
+    answered
 }
 
 async fn admit(

@@ -7,8 +7,6 @@
 //! A lease whose answer is lost is not handed back at once, unlike that of a poll: the worker repeats its report, and gets the
 //! same lease again while it is current.
 
-use std::time::Duration;
-
 use store::{Browse, Spec, TaskKey};
 use verdict::plan::{Advance, NextLease, PlanRequest};
 use verdict::run::RunRequest;
@@ -74,7 +72,7 @@ async fn made(
 }
 
 async fn stored(app: &AppState, key: &TaskKey) -> Result<Option<(Task, Spec)>, ApiError> {
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(key)).await?;
+    let found = app.read(app.coordinator.browse().find(key)).await?;
     Ok(found.and_then(|found| match found.subject {
         Subject::Live(task) => Some((task, found.spec)),
         Subject::Absent | Subject::Done(_) => None,
@@ -86,6 +84,6 @@ fn is_leased(task: &Task, lease: LeaseId) -> bool {
 }
 
 async fn state_of(app: &AppState, key: &TaskKey) -> Option<State> {
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(key)).await.ok()??;
+    let found = app.read(app.coordinator.browse().find(key)).await.ok()??;
     found.subject.state()
 }

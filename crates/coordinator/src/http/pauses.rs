@@ -12,7 +12,7 @@ use wire::pausing::{Pause, PauseQueue, QueueStatus, ResumeQueue};
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
 use super::body::{API_BYTES_MAX, JsonBody};
-use super::queue_limit::check_served;
+use super::queue_limit::check_unreserved;
 use super::translate::{scope_or, time};
 use crate::admit::AdminPrincipal;
 use crate::admit::pausing::{PauseError, Wanted, change};
@@ -25,7 +25,7 @@ pub(super) async fn pause(
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Json<QueueStatus>, ApiError> {
     let PauseQueue { reason, tenant_id, workspace_id } = wire::parse(&body)?;
-    check_served("queue", &named(&queue))?;
+    check_unreserved("queue", &named(&queue))?;
     let scope = scope_or(principal.scope(), tenant_id, workspace_id);
     let wanted = Wanted::Paused { reason: reason.map(Text::from) };
     carry_out(&app, &principal, request, (scope, queue), wanted).await

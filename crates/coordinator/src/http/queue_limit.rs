@@ -1,12 +1,10 @@
 //! The limit of an API key to some queues, applied to a request, and the queues that no key may serve.
 //!
-//! A run of another queue is answered like one that does not exist, in one place for every route that names a run: a
-//! new route cannot forget it. A queue that the caller names itself is refused by its name. Lists are narrowed by
+//! A run of another queue, or with a part in one ([`super::sight`]), is answered like one that does not exist, in one place for every
+//! route that names a run: a new route cannot forget it. A queue that the caller names itself is refused by its name. Lists are narrowed by
 //! their handlers. A key without a limit costs nothing here.
 //!
 //! Which queues are the server's own is a rule ([`verdict::reserved`]).
-
-use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -19,6 +17,7 @@ use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::RunPath;
 use super::routes::Route;
+use super::sight::Sight;
 use crate::admit::TokenScope;
 use crate::admit::principals::Principal;
 use crate::item::{Item, Submission};
@@ -26,8 +25,8 @@ use crate::item::{Item, Submission};
 /// The parameter of a path that names a run.
 const RUN: &str = "{run}";
 
-/// Passes a principal on unless the path names a run of a queue that it may not use. A run never changes its queue, so
-/// the check holds for everything that the handler does later.
+/// Passes a principal on unless the path names a run that it may not see. A run never changes its queue and its plan never changes,
+/// so the check holds for what the handler does later; a child that starts in between was started by a worker that may.
 pub(super) async fn check_run<P: Principal>(
     app: &AppState,
     route: &Route,
@@ -39,10 +38,16 @@ pub(super) async fn check_run<P: Principal>(
     }
     let RunPath(id) = RunPath::from_request_parts(parts, app).await?;
     let key = TaskKey { scope: principal.key().scope.clone(), id };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
-    match found.as_ref().and_then(|found| found.subject.queue()) {
-        Some(queue) if principal.may_use(queue.as_str()) => Ok(principal),
-        _ => Err(ApiError::run_not_found()),
+    let (browse, sight) = (app.coordinator.browse(), Sight::of(&principal));
+    let reading = async {
+        match browse.find(&key).await? {
+            Some(found) => sight.sees(browse, &found.subject).await,
+            None => Ok(false),
+        }
+    };
+    match app.read(reading).await? {
+        true => Ok(principal),
+        false => Err(ApiError::run_not_found()),
     }
 }
 
@@ -93,19 +98,34 @@ pub(super) fn check_children(
     }
 }
 
-/// Refuses a queue that the server serves itself: no worker leases from it, nothing is pushed from it, and it is not paused.
-pub(super) fn check_served(field: &str, queue: &str) -> Result<(), ApiError> {
-    if is_served_outside(queue) {
-        return Ok(());
+/// Refuses every reserved queue, for what only its owner does: nothing is pushed from it, and it is not paused.
+pub(super) fn check_unreserved(field: &str, queue: &str) -> Result<(), ApiError> {
+    match Reserved::of(queue) {
+        Some(_) => Err(reserved(field, queue)),
+        None => Ok(()),
     }
+}
+
+/// Refuses a queue that the server serves itself: no worker leases from it.
+pub(super) fn check_served(field: &str, queue: &str) -> Result<(), ApiError> {
+    match is_served_outside(queue) {
+        true => Ok(()),
+        false => Err(reserved(field, queue)),
+    }
+}
+
+fn reserved(field: &str, queue: &str) -> ApiError {
     let owner = match Reserved::of(queue) {
-        Some(Reserved::BuiltInRecovery | Reserved::Recovery) => {
+        Some(Reserved::BuiltInRecovery) => {
             "recovery, which makes its built-in evaluations itself".to_owned()
+        }
+        Some(Reserved::Recovery) => {
+            "recovery; its evaluations are leased by workers, and by nobody else".to_owned()
         }
         Some(Reserved::Deployment(name)) => {
             format!("the deployment {name}, whose events and gates the server takes")
         }
         Some(Reserved::Unused) | None => "the server".to_owned(),
     };
-    Err(ApiError::field(field, format!("names the queue {queue}, which is reserved for {owner}")))
+    ApiError::field(field, format!("names the queue {queue}, which is reserved for {owner}"))
 }

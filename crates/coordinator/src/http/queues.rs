@@ -1,7 +1,6 @@
 //! `GET /v1/queues`: waiting and running tasks, and pauses.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -24,8 +23,8 @@ pub(super) async fn queues(
     principal: ReaderPrincipal,
 ) -> Result<Json<Queues>, ApiError> {
     let (browse, scope) = (app.coordinator.browse(), principal.scope());
-    let depths = app.read(Duration::ZERO, app.inner.queue_depths.of(browse, scope)).await?;
-    let paused = app.read(Duration::ZERO, browse.paused_queues()).await?;
+    let depths = app.read(app.inner.queue_depths.of(browse, scope)).await?;
+    let paused = app.read(browse.paused_queues()).await?;
     let mut queues: BTreeMap<String, QueueView> =
         depths.into_iter().map(|depth| (depth.queue.to_string(), view(depth))).collect();
     for pause in paused.iter().filter(|pause| pause.scope == *scope) {

@@ -1,7 +1,6 @@
 //! `GET /v1/runs/{runId}/record`: the provenance of an ended run, recomputed from its rows.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -41,7 +40,7 @@ pub(super) async fn record(
 ) -> Result<Json<Record>, ApiError> {
     let asked: RecordQuery = query(&uri)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().find(&key)).await?;
+    let found = app.read(app.coordinator.browse().find(&key)).await?;
     let (subject, spec) = found.map(|found| (found.subject, found.spec)).unzip();
     let done = match subject {
         None | Some(Subject::Absent) => return Err(ApiError::run_not_found()),
@@ -54,14 +53,14 @@ pub(super) async fn record(
         Some(Subject::Done(done)) => done,
     };
     let reading = provenance_of(&app, &key, &done, &asked);
-    let Some(provenance) = app.read(Duration::ZERO, reading).await? else {
+    let Some(provenance) = app.read(reading).await? else {
         return Err(broken(&done));
     };
     if provenance.digest != done.record {
         return Err(broken(&done));
     }
     let goal = spec.and_then(|spec| spec.goal).map(|goal| goal.to_string());
-    let calls = app.read(Duration::ZERO, tool_calls(&app, &key, &done)).await?;
+    let calls = app.read(tool_calls(&app, &key, &done)).await?;
     let ToolCalls { shown: tool_calls, left_out } = calls;
     let tool_calls_left_out = Some(left_out).filter(|left_out| *left_out > 0);
     Ok(Json(Record { goal, tool_calls, tool_calls_left_out, ..view(provenance, &done) }))

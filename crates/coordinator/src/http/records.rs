@@ -1,7 +1,5 @@
 //! What a durable run has recorded, as the wire shows it: to its workers, and to people.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
@@ -39,11 +37,11 @@ pub(super) async fn steps(
     let RecordsQuery { after, limit } = query(&uri)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let browse = app.coordinator.browse();
-    let found = app.read(Duration::ZERO, browse.find(&key)).await?;
+    let found = app.read(browse.find(&key)).await?;
     found.ok_or_else(ApiError::run_not_found)?;
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
     let reading = read_page(browse, &key, after.unwrap_or(0), limit);
-    let Page { checkpoints: steps, next_after } = app.read(Duration::ZERO, reading).await?;
+    let Page { checkpoints: steps, next_after } = app.read(reading).await?;
     Ok(Json(Steps { steps, next_after }))
 }
 

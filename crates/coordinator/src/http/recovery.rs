@@ -3,8 +3,6 @@
 //! A decision is carried in a batch like a request about a task. Lists read what is stored. A key that is limited to queues sees
 //! no candidates, because they are not listed by queue, and the policies of its own queues alone.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
@@ -192,7 +190,7 @@ pub(super) async fn list(
         bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let cursor =
         (!filter.is_last(&found)).then(|| found.last().map(|last| last.key.id.to_string()));
     let candidates = found.iter().filter_map(candidate_of).map(candidate_view).collect();
@@ -227,7 +225,7 @@ pub(super) async fn history(
         after: Some((found.key, first - 1)),
         limit: before.saturating_sub(first) as usize,
     };
-    let log = app.read(Duration::ZERO, app.coordinator.browse().object_log(&filter)).await?;
+    let log = app.read(app.coordinator.browse().object_log(&filter)).await?;
     let entries = log.into_iter().rev().filter_map(entry).collect();
     Ok(Json(CandidateHistory { entries, next_before: (first > 1).then_some(first) }))
 }
@@ -276,7 +274,7 @@ fn check_whole_workspace(principal: &ReaderPrincipal) -> Result<(), ApiError> {
 
 async fn find(app: &AppState, scope: &Scope, id: &str) -> Result<Object, ApiError> {
     let filter = ObjectFilter::one(&candidate_key(scope, &id.into()));
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     found.into_iter().next().ok_or_else(no_candidate)
 }
 

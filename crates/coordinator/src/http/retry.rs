@@ -1,7 +1,5 @@
 //! `POST /v1/runs/{runId}/retry`.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -33,7 +31,7 @@ pub(super) async fn retry(
     let call = call(&headers, asked)?;
     let key = TaskKey { scope: principal.scope().clone(), id: run };
     let reading = retries::find(app.coordinator.browse(), &key);
-    let source = app.read(Duration::ZERO, reading).await?.ok_or_else(ApiError::run_not_found)?;
+    let source = app.read(reading).await?.ok_or_else(ApiError::run_not_found)?;
     refuse_step(&source.found)?;
     let retry = retries::retry(source, call, app.coordinator.now());
     let retry = retry.ok_or_else(ApiError::run_not_found)??;

@@ -147,7 +147,7 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/workers", Reader, Tenant, None, workers::workers),
         get("/v1/kinds", Reader, Tenant, None, kinds::kinds),
         get("/v1/flow-keys", Reader, Tenant, None, flow_keys::flow_keys),
-        post("/v1/leases", Worker, Tenant, Some(NewWork), lease::lease),
+        post(LEASES, Worker, Tenant, Some(NewWork), lease::lease),
         post("/v1/tasks/{task}/started", TaskToken, Exempt, Some(Leased), started::started),
         post("/v1/tasks/{task}/heartbeat", TaskToken, Exempt, Some(Leased), heartbeat::heartbeat),
         post("/v1/tasks/{task}/completed", TaskToken, Exempt, Some(Leased), completed::completed),
@@ -302,6 +302,7 @@ fn topology_table() -> Vec<ServedRoute> {
     ]
 }
 
+pub(super) const LEASES: &str = "/v1/leases";
 const DEPLOYMENT: &str = "/v1/deployments/{deployment}";
 const TURNS: &str = "/v1/deployments/{deployment}/roles/{role}/turns";
 const RENEWALS: &str = "/v1/deployments/{deployment}/roles/{role}/turns/renew";

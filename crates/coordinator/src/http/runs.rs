@@ -17,6 +17,7 @@ use super::children::tree;
 use super::ends::{REFUSED_MAX, complete_view, ended_run};
 use super::queue_limit::check_queue;
 use super::run_view::list_view;
+use super::sight::{SeenPage, Sight};
 use super::translate::{category_filter, instant, query, query_with_repeated, state_filter, time};
 use crate::admit::principals::Principal;
 use crate::admit::{Cursors, ReaderPrincipal};
@@ -31,30 +32,39 @@ pub(super) async fn show(
     let GetRun { wait_ms, tree: descendants } = query(&uri)?;
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     let key = TaskKey { scope: principal.scope().clone(), id: run };
-    let run = find(&app, &key, wait).await?.ok_or_else(ApiError::run_not_found)?;
+    let run =
+        find(&app, &key, Sight::of(&principal), wait).await?.ok_or_else(ApiError::run_not_found)?;
     let max = descendants.unwrap_or(0) as usize;
     if max == 0 || run.durable.is_none() {
         return Ok(Json(run));
     }
     let reading = tree(app.coordinator.browse(), &key, max);
-    let children = app.read(Duration::ZERO, reading).await?;
+    let children = app.read(reading).await?;
     Ok(Json(Run { children, ..run }))
 }
 
 /// The run when it has ended, or its state when the wait is over. Does not wait for a missing run.
-async fn find(app: &AppState, key: &TaskKey, wait: Duration) -> Result<Option<Run>, ApiError> {
-    let ended = if wait.is_zero() { None } else { ended_run(app, key, wait).await? };
+async fn find(
+    app: &AppState,
+    key: &TaskKey,
+    sight: Sight<'_>,
+    wait: Duration,
+) -> Result<Option<Run>, ApiError> {
+    let ended = if wait.is_zero() { None } else { ended_run(app, key, sight, wait).await? };
     if ended.is_some() {
         return Ok(ended);
     }
     let reading = async {
-        let found = app.coordinator.browse().overview(key, REFUSED_MAX).await?;
+        let browse = app.coordinator.browse();
+        let found = browse.overview(key, REFUSED_MAX).await?;
         match found {
-            Some(overview) => complete_view(app, key, overview).await,
-            None => Ok(None),
+            Some(overview) if sight.sees(browse, &overview.task.subject).await? => {
+                complete_view(app, key, overview).await
+            }
+            Some(_) | None => Ok(None),
         }
     };
-    app.read(Duration::ZERO, reading).await
+    app.read(reading).await
 }
 
 pub(super) async fn list(
@@ -65,12 +75,14 @@ pub(super) async fn list(
     let scope = principal.scope();
     let cursors = Cursors { keyring: &app.inner.keyring, scope, now: app.coordinator.now() };
     let filter = narrow(&principal, filter(&cursors, list_query(&uri)?)?)?;
-    let listing = app.read(Duration::ZERO, app.coordinator.browse().list(scope, &filter)).await?;
+    let (bodies, scan_max) = (filter.bodies, filter.scan_max as u64);
+    let reading = Sight::of(&principal).list(app.coordinator.browse(), scope, filter);
+    let SeenPage { listing, looked_at } = app.read(reading).await?;
     let now = app.server_time();
-    let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, filter.bodies, now));
+    let shown = listing.tasks.iter().filter_map(|listed| list_view(listed, bodies, now));
     let next_cursor = listing.next.map(|last| cursors.write(last));
     let stopped = listing.stopped.map(page_stop);
-    let searched = (stopped == Some(PageStop::Scan)).then_some(filter.scan_max as u64);
+    let searched = (stopped == Some(PageStop::Scan)).then_some(looked_at.unwrap_or(scan_max));
     let searched_to = stopped.and(listing.next).map(|last| time(ids::submitted_at(last)));
     Ok(Json(RunList { runs: shown.collect(), next_cursor, stopped, searched, searched_to }))
 }

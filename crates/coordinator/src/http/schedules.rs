@@ -3,8 +3,6 @@
 //! A schedule is named by its name or its id. Whatever changes it is decided in a batch like a request about a task; lists and
 //! previews read what is stored. A key that is limited to queues may use the schedules that submit to them, and no lists.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
@@ -33,7 +31,7 @@ use super::submit::unexpected;
 use super::translate::{instant, query, time};
 use crate::admit::principals::Principal;
 use crate::admit::{ClientPrincipal, ReaderPrincipal};
-use crate::item::{ScheduleCall, ScheduleRequest, ScheduleTarget};
+use crate::item::{Reply, ScheduleCall, ScheduleRequest, ScheduleTarget};
 use crate::schedules;
 
 pub(super) async fn create(
@@ -76,7 +74,7 @@ pub(super) async fn list(
     let mut schedules = Vec::new();
     // Deleted ones stay in the store, and are shown only to those who ask for them.
     loop {
-        let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+        let found = app.read(app.coordinator.browse().objects(&filter)).await?;
         let is_last = filter.is_last(&found);
         filter.after = found.last().map(|last| last.key.clone());
         let is_wanted = |schedule: &Schedule| state.is_some() || !schedule.is_deleted;
@@ -132,7 +130,7 @@ pub(super) async fn history(
         after: Some((key, first - 1)),
         limit: before.saturating_sub(first) as usize,
     };
-    let log = app.read(Duration::ZERO, app.coordinator.browse().object_log(&filter)).await?;
+    let log = app.read(app.coordinator.browse().object_log(&filter)).await?;
     let entries = log.into_iter().rev().filter_map(entry).collect();
     Ok(Json(ScheduleHistory { entries, next_before: (first > oldest).then_some(first) }))
 }
@@ -158,7 +156,7 @@ pub(super) async fn update(
         check_queues(&principal, run)?;
     }
     let run = asked.run.clone();
-    let call = schedules::update(asked, &app.inner.submit_defaults)?;
+    let call = schedules::update(principal.scope(), asked, &app.inner.submit_defaults)?;
     change(&app, &principal, &named, call, run).await
 }
 
@@ -200,7 +198,10 @@ pub(super) async fn trigger(
     let Nothing {} = wire::parse(&body)?;
     let found = find(&app, &principal, principal.scope(), &named).await?;
     let item = found.asked(principal.scope(), ScheduleCall::Trigger, principal.key());
-    let ScheduleAnswer { id, run, .. } = decided(&app, item).await?;
+    let size = found.schedule.size;
+    app.charge(&principal.scope().tenant, size.requests());
+    let asked = app.coordinator.schedule_of_size(item, size);
+    let ScheduleAnswer { id, run, .. } = answered(&app, asked).await?;
     let run = run.ok_or_else(|| unexpected(&Answer::Nothing))?;
     let answer = ScheduleTriggered { schedule_id: id.to_string(), run_id: run.run_name() };
     Ok((StatusCode::CREATED, Json(answer)))
@@ -221,8 +222,14 @@ async fn change(
 }
 
 async fn decided(app: &AppState, item: ScheduleRequest) -> Result<ScheduleAnswer, ApiError> {
-    let answered = app.decided(app.coordinator.schedule(item)).await??;
-    match answered.answer {
+    answered(app, app.coordinator.schedule(item)).await
+}
+
+async fn answered(
+    app: &AppState,
+    asked: impl Future<Output = Reply>,
+) -> Result<ScheduleAnswer, ApiError> {
+    match app.decided(asked).await??.answer {
         Answer::Schedule(answer) => Ok(*answer),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(unexpected(&other)),
@@ -268,7 +275,7 @@ async fn find<P: Principal>(
 
 async fn one(app: &AppState, key: &ObjectKey) -> Result<Option<Object>, ApiError> {
     let filter = ObjectFilter::one(key);
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     Ok(found.into_iter().next())
 }
 
@@ -280,7 +287,7 @@ async fn by_name(app: &AppState, scope: &Scope, name: &str) -> Result<Option<Obj
         limit: 1,
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     Ok(found.into_iter().next())
 }
 

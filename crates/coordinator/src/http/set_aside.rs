@@ -1,8 +1,6 @@
 //! `/v1/set-aside`: tasks that this coordinator cannot process, and messages that none can decide, for administrators of
 //! default/default.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use store::{Browse, Failure, SavedMessage};
@@ -35,7 +33,7 @@ pub(super) async fn list(
     }
     let tasks = app.coordinator.set_aside().into_iter().map(view).collect();
     let reading = parked(app.coordinator.browse());
-    let messages = app.read(Duration::ZERO, reading).await?;
+    let messages = app.read(reading).await?;
     Ok(Json(SetAside { tasks, messages }))
 }
 

@@ -6,7 +6,6 @@
 //! read (S2-84).
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde_json::value::RawValue;
 use store::{Browse, Failure, RecordsOf, RunRecord, TaskKey};
@@ -53,7 +52,7 @@ pub(super) async fn input(
     }
     let key = granted.key();
     let reading = ends(app.coordinator.browse(), &key, stages);
-    let ends = app.read(Duration::ZERO, reading).await?;
+    let ends = app.read(reading).await?;
     let output = |step: &str| ends.get(&Name::from(step))?.as_ref().ok()?.as_ref();
     Ok(Some(match plan::resolve(&written, output) {
         Ok(input) => StageInput::Ready(input),

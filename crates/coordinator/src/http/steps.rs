@@ -5,7 +5,6 @@
 //! when it is read (S2-84). Nothing here reads a plan whole: a run shows its first steps, and a list has pages.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -55,7 +54,7 @@ pub(super) async fn input(
     let names: BTreeSet<Name> = found.iter().map(|it| Name::from(it.step.as_str())).collect();
     let key = TaskKey { scope: granted.task.scope.clone(), id: root };
     let names: Vec<Name> = names.into_iter().collect();
-    let outputs = app.read(Duration::ZERO, outputs(app.coordinator.browse(), &key, names)).await?;
+    let outputs = app.read(outputs(app.coordinator.browse(), &key, names)).await?;
     let output = |step: &str| outputs.get(&Name::from(step));
     Ok(Some(match plan::resolve(&written, output) {
         Ok(input) => StageInput::Ready(input),
@@ -114,7 +113,7 @@ pub(super) async fn steps(
         }
         page(browse, &key, after.unwrap_or(0), limit).await.map(Some)
     };
-    let page = app.read(Duration::ZERO, reading).await?;
+    let page = app.read(reading).await?;
     page.map(Json).ok_or_else(ApiError::run_not_found)
 }
 

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use store::TaskKey;
-use verdict::{Answer, Scope};
+use verdict::Answer;
 use wire::answers::{Run, RunAccepted, SubmitResult, SubmitResults};
 use wire::requests::{SubmitRun, WaitMs};
 use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
@@ -18,6 +18,7 @@ use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::run_id;
 use super::ends::ended_run;
 use super::queue_limit::check_queue;
+use super::sight::Sight;
 use super::translate::{query, state, time};
 use crate::admit::ClientPrincipal;
 use crate::admit::principals::Principal as _;
@@ -125,7 +126,7 @@ async fn submit_one(
 ) -> Result<Response, ApiError> {
     let decided = decide_one(app, context.submission(run, key)?).await;
     let accepted = decided.map_err(|error| context.without_foreign_run(error))?;
-    let run = end_of(app, context.principal.scope(), &accepted, wait).await;
+    let run = end_of(app, context.principal, &accepted, wait).await;
     Ok(answer_accepted(RunAccepted { run, ..accepted }))
 }
 
@@ -133,15 +134,15 @@ async fn submit_one(
 /// told as no end.
 async fn end_of(
     app: &AppState,
-    scope: &Scope,
+    principal: &ClientPrincipal,
     accepted: &RunAccepted,
     wait: Duration,
 ) -> Option<Box<Run>> {
     if wait.is_zero() {
         return None;
     }
-    let key = TaskKey { scope: scope.clone(), id: run_id(&accepted.run_id)? };
-    ended_run(app, &key, wait).await.ok().flatten().map(Box::new)
+    let key = TaskKey { scope: principal.scope().clone(), id: run_id(&accepted.run_id)? };
+    ended_run(app, &key, Sight::of(principal), wait).await.ok().flatten().map(Box::new)
 }
 
 /// Submits one run: 201, or 200 if it was submitted before under its key.
@@ -153,7 +154,9 @@ pub(super) async fn answer_one(
 }
 
 async fn decide_one(app: &AppState, submission: Submission) -> Result<RunAccepted, ApiError> {
-    let deciding = app.coordinator.submit(vec![submission]);
+    let submissions = vec![submission];
+    app.charge_submissions(&submissions);
+    let deciding = app.coordinator.submit(submissions);
     accepted(app.decided(deciding).await?.pop().expect("one submission has one reply"))
 }
 
@@ -179,6 +182,7 @@ async fn submit_many(
         });
         faults.push(checked.map(|submission| submissions.push(submission)).err());
     }
+    app.charge_submissions(&submissions);
     let mut replies = app.decided(app.coordinator.submit(submissions)).await?.into_iter();
     let results = faults.into_iter().map(|fault| match fault {
         Some(fault) => Err(fault),

@@ -127,7 +127,7 @@ async fn token_status(app: &AppState, principal: &TaskPrincipal) -> Result<Token
         let can_grow = found.is_some_and(|found| may_be_extended(&found.subject, token.lease));
         Ok(if can_grow { TokenStatus::Expired } else { TokenStatus::LeaseOver })
     };
-    app.read(Duration::ZERO, reading).await
+    app.read(reading).await
 }
 
 /// The stalls since `issued_at`, from the task's history.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use verdict::{Name, TaskId};
+use verdict::TaskId;
 use wire::answers::{Run, WaitAnswer};
 use wire::limits::WAIT_ANSWER_BYTES_MAX;
 use wire::parse;
@@ -15,8 +15,8 @@ use super::app_state::AppState;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::caller::run_id;
 use super::ends::{RunsWait, Seen};
+use super::sight::Sight;
 use crate::admit::ReaderPrincipal;
-use crate::admit::principals::Principal as _;
 
 pub(super) async fn wait(
     State(app): State<AppState>,
@@ -28,9 +28,8 @@ pub(super) async fn wait(
     let asked = Asked::of(run_ids);
     // What cannot be the id of a run is told at once, as a missing run is.
     let wait = if asked.malformed.is_empty() { wait } else { Duration::ZERO };
-    let may_use = |queue: &Name| principal.may_use(queue.as_str());
-    let waiting =
-        RunsWait::new(&app, principal.scope(), &may_use, &asked.ids, WAIT_ANSWER_BYTES_MAX);
+    let (scope, sight) = (principal.scope(), Sight::of(&principal));
+    let waiting = RunsWait::new(&app, scope, sight, &asked.ids, WAIT_ANSWER_BYTES_MAX);
     let seen = waiting.run(wait).await?;
     Ok(Json(answer(asked, seen, app.server_time())))
 }

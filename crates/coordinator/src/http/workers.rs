@@ -4,12 +4,11 @@
 //! this coordinator; the answer says how many coordinators there are.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use store::{Browse, HeldLeases};
+use store::{Browse, HeldLeases, PAGE_BYTES_MAX};
 use verdict::Name;
 use wire::answers::{WorkerLeases, WorkerPolls, WorkerView, Workers};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -37,7 +36,7 @@ pub(super) async fn workers(
     // A limited key sees what happens at its queues. Pages are cut after that, so that no cursor names another worker.
     let queues = principal.queues();
     let reading = browse.held_leases(scope, queues, after.as_ref(), HELD_MAX);
-    let held = app.read(Duration::ZERO, reading).await?;
+    let held = app.read(reading).await?;
     // One worker more than the page has, to know whether there is another page.
     let asked =
         app.coordinator.list_polls(scope.clone(), queues.map(<[Name]>::to_vec), after, limit + 1);
@@ -70,9 +69,44 @@ fn page(
         workers.split_off(&last_read);
         more = true;
     }
-    let workers: Vec<WorkerView> = workers.into_values().take(limit).collect();
+    let count = workers.len();
+    let workers = fitting(workers.into_values().take(limit));
+    more |= workers.len() < count;
     let next = workers.last().filter(|_| more).map(|last| last.worker_id.clone());
     (workers, next)
+}
+
+/// The first workers that fit into the bytes of a page. Of the first of them, polls that do not fit are left out.
+fn fitting(workers: impl Iterator<Item = WorkerView>) -> Vec<WorkerView> {
+    let (mut shown, mut left) = (Vec::new(), PAGE_BYTES_MAX);
+    for mut view in workers {
+        let leases: usize = view.leases.iter().map(|it| MEMBERS_BYTES + it.queue.len()).sum();
+        let others = MEMBERS_BYTES + leases;
+        let mut room = left.saturating_sub(others);
+        let polls = view.polls.len();
+        let mut fits = |it: &WorkerPolls| {
+            let bytes = poll_bytes(it);
+            let fits = bytes <= room;
+            room = room.saturating_sub(bytes);
+            fits
+        };
+        let fitting = view.polls.iter().take_while(|it| fits(it)).count();
+        if !shown.is_empty() && (fitting < polls || others > left) {
+            break;
+        }
+        view.polls.truncate(fitting);
+        left = room;
+        shown.push(view);
+    }
+    shown
+}
+
+/// What the members of a view take besides names.
+const MEMBERS_BYTES: usize = 200;
+
+fn poll_bytes(polls: &WorkerPolls) -> usize {
+    let names = polls.queues.iter().chain(polls.kinds.iter().flatten());
+    MEMBERS_BYTES + names.map(|name| name.len() + 3).sum::<usize>()
 }
 
 fn view<'w>(workers: &'w mut BTreeMap<Name, WorkerView>, worker: &Name) -> &'w mut WorkerView {
@@ -146,6 +180,26 @@ mod tests {
         assert_eq!((first.0[0].polls.len(), first.0[0].leases.len()), (1, 1));
         let last = page(vec![held("c", "q")], Vec::new(), 2);
         assert_eq!(names(&last), (vec!["c"], None));
+    }
+
+    #[test]
+    fn a_page_is_bounded_in_bytes_whatever_its_workers_ask_for() {
+        let name = |n: usize| Name::from(format!("{n:0128}"));
+        let queues: Vec<Name> = (0..32).map(name).collect();
+        let kinds: Option<Vec<Name>> = Some((0..256).map(name).collect());
+        let line =
+            || WaitingPolls { queues: queues.clone(), kinds: kinds.clone(), count: 1, max: 1 };
+        let of = |worker: &str, lines: usize| WaitingWorker {
+            worker: worker.into(),
+            polls: (0..lines).map(|_| line()).collect(),
+        };
+        let size = |page: &[WorkerView]| serde_json::to_vec(page).unwrap().len();
+        let many = page(Vec::new(), (0..300).map(|n| of(&format!("w{n:03}"), 1)).collect(), 1_000);
+        assert!(size(&many.0) <= PAGE_BYTES_MAX && many.0.len() > 100, "{}", many.0.len());
+        assert_eq!(many.1, many.0.last().map(|last| last.worker_id.clone()));
+        let greedy = page(Vec::new(), vec![of("a", 1_000), of("b", 1)], 9);
+        assert_eq!(names(&greedy), (vec!["a"], Some("a")));
+        assert!(size(&greedy.0) <= PAGE_BYTES_MAX && greedy.0[0].polls.len() > 50);
     }
 
     #[test]

@@ -17,6 +17,9 @@ const CANDIDATES_MAX: usize = 10_000;
 /// Calls in flight to all endpoints together: each is a connection.
 const IN_FLIGHT_MAX: usize = 2_048;
 
+/// Of one tenant: half of them, so that one whose receivers do not answer leaves room for others.
+const IN_FLIGHT_OF_TENANT_MAX: usize = IN_FLIGHT_MAX / 2;
+
 /// Effects claimed in one commit.
 const CLAIMS_MAX: usize = 256;
 
@@ -25,7 +28,15 @@ pub(super) type Place = (Scope, Name);
 #[derive(Default)]
 pub(super) struct Agenda {
     waiting: HashMap<Place, Waiting>,
-    in_flight: usize,
+    in_flight: InFlight,
+}
+
+/// How many calls are in flight.
+#[derive(Default)]
+struct InFlight {
+    all: usize,
+    /// At most one entry for each tenant with calls.
+    by_tenant: HashMap<Name, usize>,
 }
 
 #[derive(Default)]
@@ -78,12 +89,12 @@ impl Agenda {
         for (place, waiting) in &mut self.waiting {
             let Some(endpoint) = endpoint(endpoints, place) else { continue };
             let mut room = CLAIMS_MAX.saturating_sub(taken.len());
-            room = room.min(IN_FLIGHT_MAX.saturating_sub(self.in_flight));
+            room = room.min(self.in_flight.room(&place.0.tenant));
             while room > 0 && waiting.may_send(endpoint, now) {
                 let Some(candidate) = waiting.pop_due(now) else { break };
                 waiting.spend(endpoint, now);
                 waiting.in_flight += 1;
-                self.in_flight += 1;
+                self.in_flight.begin(&place.0.tenant);
                 room -= 1;
                 taken.push((place.clone(), candidate));
             }
@@ -104,7 +115,7 @@ impl Agenda {
     pub(super) fn finished(&mut self, place: &Place) {
         if let Some(waiting) = self.waiting.get_mut(place) {
             waiting.in_flight -= 1;
-            self.in_flight -= 1;
+            self.in_flight.end(&place.0.tenant);
             if waiting.times.is_empty() && waiting.in_flight == 0 && !waiting.is_partial {
                 self.waiting.remove(place);
             }
@@ -115,14 +126,41 @@ impl Agenda {
     pub(super) fn next(&self, endpoints: &Endpoints, now: Time) -> Option<Span> {
         let next = |(place, waiting): (&Place, &Waiting)| {
             let endpoint = endpoint(endpoints, place)?;
-            if waiting.in_flight >= endpoint.concurrency as usize || self.in_flight >= IN_FLIGHT_MAX
-            {
+            let is_full = waiting.in_flight >= endpoint.concurrency as usize;
+            if is_full || self.in_flight.room(&place.0.tenant) == 0 {
                 return None;
             }
             let (due, _) = waiting.by_time.first()?;
             Some(due.since(now).max(waiting.rate_pause(endpoint, now)))
         };
         self.waiting.iter().filter_map(next).min()
+    }
+}
+
+impl InFlight {
+    /// How many more calls to endpoints of a tenant may begin.
+    fn room(&self, tenant: &Name) -> usize {
+        let of_tenant = self.by_tenant.get(tenant).copied().unwrap_or(0);
+        let left = IN_FLIGHT_OF_TENANT_MAX.saturating_sub(of_tenant);
+        IN_FLIGHT_MAX.saturating_sub(self.all).min(left)
+    }
+
+    fn begin(&mut self, tenant: &Name) {
+        self.all += 1;
+        match self.by_tenant.get_mut(tenant) {
+            Some(count) => *count += 1,
+            None => drop(self.by_tenant.insert(tenant.clone(), 1)),
+        }
+    }
+
+    fn end(&mut self, tenant: &Name) {
+        self.all -= 1;
+        if let Some(count) = self.by_tenant.get_mut(tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_tenant.remove(tenant);
+            }
+        }
     }
 }
 
@@ -212,6 +250,36 @@ mod tests {
         assert_eq!(taken.iter().map(|(place, _)| place.1.as_str()).collect::<Vec<_>>(), ["well"]);
         agenda.finished(&(Scope::default(), "dead".into()));
         assert_eq!(agenda.take(&known, at(1)).len(), 1);
+    }
+
+    #[test]
+    fn a_tenant_whose_receivers_do_not_answer_leaves_half_of_the_calls_to_others() {
+        let (stuck, other) = (Scope::new("stuck", "main"), Scope::new("other", "main"));
+        let many: Vec<Endpoint> = (0..10).map(|n| endpoint(&format!("e{n}"), 256)).collect();
+        let of_scope = endpoints(&many).remove(&Scope::default()).unwrap();
+        let known: Endpoints =
+            [(stuck.clone(), of_scope.clone()), (other.clone(), of_scope)].into();
+        let mut agenda = Agenda::default();
+        let add = |agenda: &mut Agenda, scope: &Scope| {
+            for n in 0..2_560 {
+                let candidate = candidate(&format!("e{}", n % 10), &format!("a{n}"), 0);
+                let key = ObjectKey { scope: scope.clone(), ..candidate.key };
+                agenda.add(Candidate { key, ..candidate });
+            }
+        };
+        let take_all = |agenda: &mut Agenda| {
+            let taken = std::iter::from_fn(|| Some(agenda.take(&known, at(1))));
+            taken.take_while(|taken| !taken.is_empty()).flatten().collect::<Vec<_>>()
+        };
+        add(&mut agenda, &stuck);
+        let held = take_all(&mut agenda);
+        assert_eq!(held.len(), IN_FLIGHT_OF_TENANT_MAX);
+        assert_eq!(agenda.next(&known, at(1)), None, "it waits for one of its own calls");
+        add(&mut agenda, &other);
+        assert_eq!(agenda.next(&known, at(1)), Some(Span::ZERO));
+        assert_eq!(held.len() + take_all(&mut agenda).len(), IN_FLIGHT_MAX);
+        agenda.finished(&held[0].0);
+        assert_eq!(take_all(&mut agenda).len(), 1);
     }
 
     #[test]

@@ -27,24 +27,29 @@ pub(super) struct Place {
 impl CallsUnderWay {
     /// How many more calls of a tenant may begin.
     pub(super) fn room(&self, tenant: &Name) -> usize {
-        let calls = self.lock();
-        let of_tenant = calls.get(tenant).copied().unwrap_or(0);
-        let all: usize = calls.values().sum();
-        CALLS_MAX.saturating_sub(all).min(CALLS_OF_TENANT_MAX.saturating_sub(of_tenant))
+        room(&self.lock(), tenant)
     }
 
     /// Begins a call, if there is room: the room may have gone to another endpoint since it was asked for.
     pub(super) fn begin(&self, tenant: &Name) -> Option<Place> {
-        if self.room(tenant) == 0 {
+        let mut calls = self.lock();
+        if room(&calls, tenant) == 0 {
             return None;
         }
-        *self.lock().entry(tenant.clone()).or_default() += 1;
+        *calls.entry(tenant.clone()).or_default() += 1;
+        drop(calls);
         Some(Place { calls: self.clone(), tenant: tenant.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn room(calls: &HashMap<Name, usize>, tenant: &Name) -> usize {
+    let of_tenant = calls.get(tenant).copied().unwrap_or(0);
+    let all: usize = calls.values().sum();
+    CALLS_MAX.saturating_sub(all).min(CALLS_OF_TENANT_MAX.saturating_sub(of_tenant))
 }
 
 impl Drop for Place {
@@ -62,6 +67,20 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_calls_begin_than_there_is_room_for_however_many_try_at_once() {
+        let calls = CallsUnderWay::default();
+        let tenant = Name::from("busy");
+        let begun: Vec<Place> = std::thread::scope(|scope| {
+            let try_all = || -> Vec<Place> {
+                (0..CALLS_OF_TENANT_MAX).filter_map(|_| calls.begin(&tenant)).collect()
+            };
+            let tries: Vec<_> = (0..8).map(|_| scope.spawn(try_all)).collect();
+            tries.into_iter().flat_map(|it| it.join().unwrap()).collect()
+        });
+        assert_eq!(begun.len(), CALLS_OF_TENANT_MAX);
+    }
 
     #[test]
     fn one_tenant_leaves_half_of_the_calls_to_others_and_all_of_them_are_bounded() {

@@ -6,8 +6,8 @@
 //! pause longer than the grace period.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::monitor::{ConnectionMonitor, InFlight};
+use crate::http::byte_budget::HeldBytes;
 
 /// How slowly an answer may be read.
 #[derive(Clone, Copy, Debug)]
@@ -79,11 +80,14 @@ pub(super) struct AnswerBody {
     body: Body,
     number: u64,
     in_flight: InFlight,
+    /// What it takes of its tenant's part, until it is read.
+    held: Option<Arc<Mutex<HeldBytes>>>,
 }
 
 impl AnswerBody {
-    pub(super) fn new(body: Body, in_flight: InFlight) -> Self {
-        Self { body, number: ANSWERS.fetch_add(1, Ordering::Relaxed), in_flight }
+    pub(super) fn new(body: Body, in_flight: InFlight, held: Option<HeldBytes>) -> Self {
+        let number = ANSWERS.fetch_add(1, Ordering::Relaxed);
+        Self { body, number, in_flight, held: held.map(|held| Arc::new(Mutex::new(held))) }
     }
 }
 
@@ -97,7 +101,10 @@ impl http_body::Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<CountedBytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         frame.map_ok(|frame| {
-            frame.map_data(|bytes| CountedBytes::new(bytes, self.number, &self.in_flight.monitor))
+            let held = self.held.clone();
+            frame.map_data(|bytes| {
+                CountedBytes::new(bytes, self.number, &self.in_flight.monitor, held)
+            })
         })
     }
 
@@ -115,14 +122,27 @@ pub(super) struct CountedBytes {
     bytes: Bytes,
     answer: u64,
     monitor: Arc<ConnectionMonitor>,
+    held: Option<Arc<Mutex<HeldBytes>>>,
 }
 
 impl CountedBytes {
-    fn new(bytes: Bytes, answer: u64, monitor: &Arc<ConnectionMonitor>) -> Self {
+    fn new(
+        bytes: Bytes,
+        answer: u64,
+        monitor: &Arc<ConnectionMonitor>,
+        held: Option<Arc<Mutex<HeldBytes>>>,
+    ) -> Self {
         if !bytes.is_empty() {
             monitor.hand_over(answer, bytes.len());
         }
-        Self { bytes, answer, monitor: monitor.clone() }
+        Self { bytes, answer, monitor: monitor.clone(), held }
+    }
+
+    fn taken(&self, count: usize) {
+        self.monitor.taken(self.answer, count);
+        if let Some(held) = &self.held {
+            held.lock().unwrap_or_else(PoisonError::into_inner).shrink(count);
+        }
     }
 }
 
@@ -137,12 +157,12 @@ impl Buf for CountedBytes {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.monitor.taken(self.answer, count);
+        self.taken(count);
     }
 
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
         let copied = self.bytes.copy_to_bytes(count);
-        self.monitor.taken(self.answer, count);
+        self.taken(count);
         copied
     }
 }
@@ -150,7 +170,7 @@ impl Buf for CountedBytes {
 impl Drop for CountedBytes {
     fn drop(&mut self) {
         if self.bytes.has_remaining() {
-            self.monitor.taken(self.answer, self.bytes.remaining());
+            self.taken(self.bytes.remaining());
         }
     }
 }

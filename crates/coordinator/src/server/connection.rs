@@ -18,6 +18,7 @@ use super::Limits;
 use super::answer::AnswerBody;
 use super::monitor::{ConnectionAuth, ConnectionMonitor, InFlight, MonitoredStream};
 use super::stream::Stream;
+use crate::http::byte_budget::UnreadAnswer;
 use crate::metrics::{DisconnectReason, Metrics};
 
 /// Room for every header in use and a token, several times over.
@@ -124,8 +125,10 @@ fn counted(
         request.extensions_mut().insert(ConnectionAuth(monitor.clone()));
         let answered = routes.clone().oneshot(request.map(Body::new));
         async move {
-            let response = answered.await?;
-            Ok(response.map(|body| AnswerBody::new(body, in_flight)))
+            let mut response = answered.await?;
+            let held = response.extensions_mut().remove::<UnreadAnswer>();
+            let held = held.and_then(|held| held.take());
+            Ok(response.map(|body| AnswerBody::new(body, in_flight, held)))
         }
     })
 }

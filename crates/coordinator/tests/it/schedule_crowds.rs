@@ -10,7 +10,7 @@ use store::browse::{Browse, ScanDepth};
 use store::objects::{ObjectFilter, schedule_of};
 use store::{SqliteStore, Store};
 use storetest::{ManualClock, MemoryStore, Writers};
-use verdict::schedule::{CatchUp, Overlap, Recurrence, Terms, WINDOW_DEFAULT};
+use verdict::schedule::{CatchUp, Overlap, Recurrence, RunSize, Template, Terms, WINDOW_DEFAULT};
 use verdict::{Answer, Json, Name, ObjectType, Scope, Span, TaskId};
 
 use crate::harness::PATIENCE;
@@ -43,7 +43,8 @@ async fn create_all(coordinator: &Coordinator) {
             catch_up: CatchUp::All,
             window: WINDOW_DEFAULT,
         };
-        let template = Json::from(r#"{"kind":"k","queue":"q","input":null}"#);
+        let run = Json::from(r#"{"kind":"k","queue":"q","input":null}"#);
+        let template = Template { run, size: RunSize::ONE };
         let name = Name::from(format!("customer-{number}"));
         let call = ScheduleCall::Create { name, terms, is_paused: false, template };
         let (scope, target) = (Scope::default(), ScheduleTarget::New);

@@ -8,7 +8,9 @@ use coordinator::{Coordinator, Options};
 use store::browse::{Browse, ScanDepth};
 use store::{PostgresStore, postgres};
 use storetest::Database;
-use verdict::schedule::{CatchUp, Overlap, Recurrence, ScheduleAnswer, Terms, WINDOW_DEFAULT};
+use verdict::schedule::{
+    CatchUp, Overlap, Recurrence, RunSize, ScheduleAnswer, Template, Terms, WINDOW_DEFAULT,
+};
 use verdict::{Answer, Json, Name, Scope, Span};
 
 use crate::harness::PATIENCE;
@@ -35,7 +37,8 @@ async fn create(coordinator: &Coordinator, number: usize) -> Name {
         catch_up: CatchUp::All,
         window: WINDOW_DEFAULT,
     };
-    let template = Json::from(r#"{"kind":"k","queue":"q","input":null}"#);
+    let run = Json::from(r#"{"kind":"k","queue":"q","input":null}"#);
+    let template = Template { run, size: RunSize::ONE };
     let name = Name::from(format!("s{number}"));
     let call = ScheduleCall::Create { name, terms, is_paused: false, template };
     let item =

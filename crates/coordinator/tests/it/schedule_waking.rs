@@ -9,7 +9,8 @@ use store::FailureKind;
 use storetest::MemoryStore;
 use tokio::time::Instant;
 use verdict::schedule::{
-    CatchUp, Overlap, Recurrence, Schedule, ScheduleAnswer, Terms, WINDOW_DEFAULT,
+    CatchUp, Overlap, Recurrence, RunSize, Schedule, ScheduleAnswer, Template, Terms,
+    WINDOW_DEFAULT,
 };
 use verdict::{Answer, Json, Name, Scope, Span};
 
@@ -31,7 +32,8 @@ async fn say(coordinator: &Coordinator, item: ScheduleRequest) -> ScheduleAnswer
 async fn create(coordinator: &Coordinator, name: &str, recurrence: Recurrence) -> Schedule {
     let (overlap, catch_up) = (Overlap::Allow, CatchUp::One);
     let terms = Terms { recurrence, overlap, catch_up, window: WINDOW_DEFAULT };
-    let template = Json::from(r#"{"kind":"k","queue":"q","input":null}"#);
+    let run = Json::from(r#"{"kind":"k","queue":"q","input":null}"#);
+    let template = Template { run, size: RunSize::ONE };
     let call = ScheduleCall::Create { name: name.into(), terms, is_paused: false, template };
     say(coordinator, item(ScheduleTarget::New, call)).await.schedule
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdict::schedule::{
-    CatchUp, Counts, LastFiring, Overlap, Recurrence, RefusedFiring, Schedule, Terms,
+    CatchUp, Counts, LastFiring, Overlap, Recurrence, RefusedFiring, RunSize, Schedule, Terms,
     WaitingInstant,
 };
 use verdict::{Name, Span, TaskId, Text, Time};
@@ -22,6 +22,8 @@ pub(super) struct ScheduleForm {
     is_deleted: bool,
     #[serde(with = "as_number")]
     created_at: Time,
+    #[serde(with = "RunSizeForm", default, skip_serializing_if = "is_one")]
+    size: RunSize,
     #[serde(with = "as_number::opt", default, skip_serializing_if = "Option::is_none")]
     next: Option<Time>,
     #[serde(with = "waiting", default, skip_serializing_if = "Vec::is_empty")]
@@ -104,6 +106,17 @@ struct CountsForm {
     skipped: u64,
     missed: u64,
     refused: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RunSize")]
+struct RunSizeForm {
+    tasks: u32,
+    weight: u32,
+}
+
+fn is_one(size: &RunSize) -> bool {
+    *size == RunSize::ONE
 }
 
 fn is_false(flag: &bool) -> bool {

@@ -339,6 +339,18 @@ fn queues(connection: &Connection, scope: Option<&Scope>, now: Time) -> Read<Vec
     Ok(depths)
 }
 
+fn leaves_queues(connection: &Connection, root: &TaskKey, queues: &[Name]) -> Read<bool> {
+    let Some(row) = row_in_scope(connection, root)? else { return Ok(false) };
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM inputs i JOIN lanes n ON n.lane = i.lane
+            WHERE i.root = ?1 AND {QUEUE} NOT IN (SELECT value FROM json_each(?3)))
+         OR EXISTS (SELECT 1 FROM steps p WHERE p.task = ?2
+            AND json_extract(p.step, '$.child.submit.queue') NOT IN (SELECT value FROM json_each(?3)))"
+    );
+    let parameters = (id_bytes(root.id), row, administration::list(queues));
+    connection.prepare_cached(&sql)?.query_row(parameters, |row| row.get(0))
+}
+
 fn held_leases(
     connection: &Connection,
     scope: &Scope,
@@ -496,6 +508,14 @@ impl Browse for SqliteBrowse {
         let (scope, now) = (scope.cloned(), self.shared.clock.now());
         self.read("counting queues", move |connection| queues(connection, scope.as_ref(), now))
             .await
+    }
+
+    async fn leaves_queues(&self, root: &TaskKey, queues: &[Name]) -> Result<bool, Failure> {
+        let (root, queues) = (root.clone(), queues.to_vec());
+        self.read("reading the queues of a run", move |connection| {
+            leaves_queues(connection, &root, &queues)
+        })
+        .await
     }
 
     async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {

@@ -118,6 +118,10 @@ impl<S: Store> Browse for Growing<S> {
         self.store.browse().flow_keys(filter).await
     }
 
+    async fn leaves_queues(&self, root: &TaskKey, queues: &[Name]) -> Result<bool, Failure> {
+        self.store.browse().leaves_queues(root, queues).await
+    }
+
     async fn held_leases(
         &self,
         scope: &Scope,

@@ -21,12 +21,15 @@ use store::row_size::{self, ByteBudget};
 use store::runs::{MessageKey, SavedMessage};
 use store::spend::{SpendQuery, SpendRow};
 use verdict::event::{Event, Submitted};
+use verdict::run::Lineage;
 use verdict::scope_budget::Day;
 use verdict::{
-    Amounts, Category, ClosedAttempt, Json, Lease, Name, Object, Scope, Subject, Task, TaskId, Time,
+    Amounts, Category, ClosedAttempt, Json, Lease, Name, Object, RunState, Scope, Subject, Task,
+    TaskId, Time,
 };
 
 use super::held_reads::HeldReads;
+use super::runs::RunTables;
 use super::tables::{Shared, Tables};
 use super::{flows, lock};
 
@@ -149,6 +152,19 @@ impl Browse for MemoryBrowse {
                 count(&mut depths, task, parked.contains(&task.id), now);
             }
             depths.into_values().collect()
+        }))
+    }
+
+    async fn leaves_queues(&self, root: &TaskKey, queues: &[Name]) -> Result<bool, Failure> {
+        Ok(self.read(|tables| {
+            let is_of_run = |run: &Option<Box<RunState>>| {
+                let lineage = run.as_ref().and_then(|run| run.lineage.as_ref());
+                lineage.and_then(Lineage::run) == Some(root.id)
+            };
+            let live = tables.live.values().filter(|it| is_of_run(&it.run)).map(|it| &it.queue);
+            let done = tables.done.values().filter(|it| is_of_run(&it.run)).map(|it| &it.queue);
+            let steps = tables.runs.get(&root.id).into_iter().flat_map(RunTables::step_queues);
+            live.chain(done).chain(steps).any(|queue| !queues.contains(queue))
         }))
     }
 

@@ -122,6 +122,11 @@ impl RunTables {
         PlanLoaded { downstreams, has_more_downstreams, ..PlanLoaded::default() }
     }
 
+    /// The queues of the steps of a plan.
+    pub(super) fn step_queues(&self) -> impl Iterator<Item = &Name> {
+        self.steps.values().map(|stored| &stored.step.child.submit.queue)
+    }
+
     /// What the steps that a sweep of the root may spawn are created with.
     pub(super) fn step_specs(&self, run: &RunLookup, subject: &Subject) -> Vec<(TaskId, Spec)> {
         let Some(PlanNeed::Unspawned { from }) = PlanNeed::of(&run.named, subject) else {

@@ -95,7 +95,7 @@ pub struct ChildEnd {
 
 impl Step {
     /// The size of what is kept of the step.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.outcome {
             StepOutcome::Succeeded { result } => {
                 result.as_ref().map_or(0, |json| json.as_str().len())

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, Subject};
 use crate::id::Name;
+use crate::plan::limits::STEPS_PER_DECISION;
 use crate::plan::{PlanEvent, PlanLoaded, PlanNeed, PlanRecords, PlanStep};
 use crate::request::Request;
 
@@ -132,6 +133,7 @@ impl Records {
             loaded.signals = self.pending.values().cloned().collect();
         }
         if let Some(need) = PlanNeed::of(named, subject) {
+            let slice = slice.min(STEPS_PER_DECISION);
             loaded.plan = Some(Box::new(self.plan.load(need, slice)));
         }
         if let Some(next) = named.slice_of(subject) {

@@ -1,7 +1,7 @@
 //! Requests about schedules, of a client or of time.
 
-use super::{Terms, TermsChange};
-use crate::id::{Json, Name, Scope};
+use super::{Template, Terms, TermsChange};
+use crate::id::{Name, Scope};
 use crate::time::Time;
 
 /// A request about a schedule, of a client or of time.
@@ -29,11 +29,11 @@ pub enum ScheduleCall {
         name: Name,
         terms: Terms,
         is_paused: bool,
-        template: Json,
+        template: Template,
     },
     Update {
         terms: TermsChange,
-        template: Option<Json>,
+        template: Option<Template>,
     },
     Pause,
     Resume,

@@ -42,10 +42,13 @@ impl Subject for Schedules {
             ScheduleCall::Trigger => trigger(desk, &key, &schedule),
             call => match changed(desk, schedule, call) {
                 Ok(after) => {
-                    if let ScheduleCall::Update { template: Some(template), .. } = call {
-                        desk.write(template_key(&key), Body::Template(template.clone()));
-                    }
-                    written(desk, key, after, None)
+                    let template = match call {
+                        ScheduleCall::Update { template, .. } => template.as_ref(),
+                        _ => None,
+                    };
+                    let Some(template) = template else { return written(desk, key, after, None) };
+                    desk.write(template_key(&key), Body::Template(template.run.clone()));
+                    written(desk, key, after.submitting(template), None)
                 }
                 Err(refusal) => refused(refusal),
             },
@@ -72,8 +75,8 @@ fn create(desk: &mut Desk<'_>, request: &ScheduleRequest) -> Answer {
     let next = desk.instants(&CalendarQuery::next(terms, desk.now())).next;
     let schedule = Schedule::new(name.clone(), terms.clone(), *is_paused, next, desk.now());
     let key = schedule_key(&request.scope, &schedule_id(desk.id()));
-    desk.write(template_key(&key), Body::Template(template.clone()));
-    written(desk, key, schedule, None)
+    desk.write(template_key(&key), Body::Template(template.run.clone()));
+    written(desk, key, schedule.submitting(template), None)
 }
 
 /// Time has come for some instants.
@@ -94,9 +97,11 @@ fn fire(desk: &mut Desk<'_>, key: &ObjectKey, schedule: &Schedule) -> Answer {
     if let Some(older) = round.cancel.filter(|_| allowed > 0) {
         desk.ask(&task_key(key, older), cancel_older());
     }
-    let fired = round.fire.iter().enumerate().map(|(n, it)| match n < allowed {
-        true => outcome(submit(desk, key, it.instant)),
-        false => Fired::NoRoom,
+    let per_decision = schedule.size.runs_per_decision();
+    let fired = round.fire.iter().enumerate().map(|(n, it)| match () {
+        () if n >= per_decision => Fired::Later,
+        () if n >= allowed => Fired::NoRoom,
+        () => outcome(submit(desk, key, it.instant)),
     });
     let fired = fired.collect();
     written(desk, key.clone(), round.end(fired, now), None)

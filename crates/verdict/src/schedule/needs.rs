@@ -131,6 +131,7 @@ fn of_firing(
     if let Some(round) = schedule.begin(instants, is_former_live, now)
         && !round.fire.is_empty()
     {
-        needs.facts.allowed.insert((key.clone(), round.fire.len()));
+        let runs = round.fire.len().min(schedule.size.runs_per_decision());
+        needs.facts.allowed.insert((key.clone(), runs, schedule.size.requests()));
     }
 }

@@ -27,6 +27,8 @@ pub enum Fired {
     Started(TaskId),
     /// There is no room in the quota or in a budget now.
     NoRoom,
+    /// The decision has submitted as much as one may. The next one follows at once.
+    Later,
     /// It was refused, and would be again.
     Refused(Name),
 }
@@ -131,6 +133,8 @@ impl Round {
     pub fn end(self, fired: Vec<Fired>, now: Time) -> Schedule {
         let Self { fire, mut after, .. } = self;
         assert_eq!(fire.len(), fired.len(), "every submission has an outcome");
+        // Room that is missing now is not there a moment later either.
+        let goes_on = fired.contains(&Fired::Later) && !fired.contains(&Fired::NoRoom);
         for (waiting, fired) in fire.into_iter().zip(fired) {
             let instant = waiting.instant;
             match fired {
@@ -138,7 +142,7 @@ impl Round {
                     after.counts.fired += 1;
                     after.last = Some(LastFiring { instant, run, at: now });
                 }
-                Fired::NoRoom => after.wait(waiting),
+                Fired::NoRoom | Fired::Later => after.wait(waiting),
                 Fired::Refused(code) => {
                     after.counts.refused += 1;
                     after.last_refusal = Some(RefusedFiring { instant, at: now, code });
@@ -146,7 +150,10 @@ impl Round {
             }
         }
         after.waiting.sort();
-        after.look_at = look_again(&after.waiting, now);
+        after.look_at = match goes_on {
+            true => Some(now),
+            false => look_again(&after.waiting, now),
+        };
         after
     }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use verdict::desk::{DeskChange, DeskResult};
 use verdict::known::Known;
 use verdict::schedule::{
-    CatchUp, Overlap, Recurrence, ScheduleCall, ScheduleRefusal, ScheduleRequest, ScheduleTarget,
-    Schedules, Terms, TermsChange, firing_fingerprint,
+    CatchUp, Overlap, Recurrence, RunSize, ScheduleCall, ScheduleRefusal, ScheduleRequest,
+    ScheduleTarget, Schedules, Template, Terms, TermsChange, firing_fingerprint,
 };
 use verdict::subject::{Needs, ROUNDS_MAX, Subject as _};
 use verdict::{Answer, Name, ObjectKey, ObjectType, Refusal, Scope, Span, Subject, TaskKey};
@@ -24,7 +24,7 @@ fn terms(overlap: Overlap, catch_up: CatchUp) -> Terms {
 
 fn create(name: &str, overlap: Overlap, catch_up: CatchUp) -> ScheduleRequest {
     let terms = terms(overlap, catch_up);
-    let template = TEMPLATE.into();
+    let template = Template { run: TEMPLATE.into(), size: RunSize::ONE };
     let call = ScheduleCall::Create { name: name.into(), terms, is_paused: false, template };
     request(ScheduleTarget::New, call)
 }
@@ -106,11 +106,65 @@ fn a_rate_lets_some_runs_start_and_the_older_one_go_on() {
     assert_eq!(world.live(), 1);
 }
 
+/// Gives the schedule another template of this size.
+fn resize(world: &mut ScheduleWorld, id: &Name, size: RunSize) {
+    let template = Some(Template { run: TEMPLATE.into(), size });
+    let call = ScheduleCall::Update { terms: TermsChange::default(), template };
+    world.carry(&say(id, call));
+}
+
+#[test]
+fn one_decision_submits_as_much_as_one_commit_takes_and_the_next_follows_at_once() {
+    let (mut world, id) = world(Overlap::Allow, CatchUp::All);
+    resize(&mut world, &id, RunSize { tasks: 401, weight: 401 });
+    pass(&mut world, 5);
+    let mut runs = Vec::new();
+    while world.schedule(&id).is_due(world.now) {
+        let carried = world.carry(&say(&id, ScheduleCall::Fire));
+        runs.push(submitted(&carried.result));
+        assert!(runs.len() < 10, "it must come to an end: {runs:?}");
+    }
+    assert_eq!(runs, [2, 2, 1], "401 units each, of a commit's 1,024");
+    assert_eq!((world.schedule(&id).counts.fired, world.live()), (5, 5));
+    // A plan that is larger than a commit is submitted all the same, alone.
+    resize(&mut world, &id, RunSize { tasks: 1_001, weight: 5_000 });
+    pass(&mut world, 2);
+    assert_eq!(submitted(&world.carry(&say(&id, ScheduleCall::Fire)).result), 1);
+    assert_eq!(world.schedule(&id).look_at, Some(world.now));
+}
+
+#[test]
+fn what_has_no_room_is_not_looked_at_again_without_a_pause() {
+    let (mut world, id) = world(Overlap::Allow, CatchUp::All);
+    resize(&mut world, &id, RunSize { tasks: 401, weight: 401 });
+    world.quota = Some(1);
+    pass(&mut world, 5);
+    world.carry(&say(&id, ScheduleCall::Fire));
+    let schedule = world.schedule(&id);
+    assert_eq!((schedule.counts.fired, schedule.waiting.len()), (1, 4));
+    assert!(schedule.look_at.is_some_and(|at| at > world.now), "room comes with time");
+}
+
+#[test]
+fn a_run_takes_a_request_of_the_rate_for_each_hundred_of_its_tasks() {
+    let (mut world, id) = world(Overlap::Allow, CatchUp::All);
+    let asked = |world: &ScheduleWorld| {
+        let fire = say(&id, ScheduleCall::Fire);
+        let (known, _) = world.loaded(&fire);
+        let needs = Schedules::needs(&fire, &known, world.now).facts.allowed;
+        needs.into_iter().map(|(_, runs, each)| (runs, each)).collect::<Vec<_>>()
+    };
+    pass(&mut world, 5);
+    assert_eq!(asked(&world), [(5, 1)]);
+    resize(&mut world, &id, RunSize { tasks: 251, weight: 300 });
+    assert_eq!(asked(&world), [(3, 3)], "only what this decision submits is taken from the rate");
+}
+
 #[test]
 fn a_template_that_cannot_be_read_refuses_its_instants() {
     let (mut world, id) = world(Overlap::Skip, CatchUp::One);
-    let change =
-        ScheduleCall::Update { terms: TermsChange::default(), template: Some(UNREADABLE.into()) };
+    let unreadable = Template { run: UNREADABLE.into(), size: RunSize::ONE };
+    let change = ScheduleCall::Update { terms: TermsChange::default(), template: Some(unreadable) };
     world.carry(&say(&id, change));
     pass(&mut world, 1);
     let triggered = world.carry(&say(&id, ScheduleCall::Trigger));
@@ -233,7 +287,7 @@ fn said(what: &Say, world: &ScheduleWorld) -> ScheduleRequest {
         Say::Create => return create("s", Overlap::Queue, CatchUp::All),
         Say::Update => ScheduleCall::Update {
             terms: TermsChange { every: Some(secs(90)), ..TermsChange::default() },
-            template: Some(TEMPLATE.into()),
+            template: Some(Template { run: TEMPLATE.into(), size: RunSize::ONE }),
         },
         Say::Change(overlap) => ScheduleCall::Update {
             terms: TermsChange { overlap: Some(*overlap), ..TermsChange::default() },

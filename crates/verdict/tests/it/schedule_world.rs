@@ -116,8 +116,9 @@ impl ScheduleWorld {
             let is_readable = matches!(body, Some(Body::Template(it)) if it.as_str() == TEMPLATE);
             known.facts.put_template(of, is_readable.then(|| Arc::new(template())));
         }
-        for (schedule, runs) in facts.allowed {
-            known.facts.put_allowed(schedule, runs.min(self.rate));
+        for (schedule, runs, each) in facts.allowed {
+            let room = self.rate.div_ceil(usize::try_from(each).unwrap_or(usize::MAX));
+            known.facts.put_allowed(schedule, runs.min(room));
         }
         for tenant in facts.quotas {
             let live = self.tasks.values().filter(|it| it.live().is_some()).count() as u64;

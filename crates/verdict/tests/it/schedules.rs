@@ -1,8 +1,8 @@
 //! Schedules: what becomes of an instant that has come.
 
 use verdict::schedule::{
-    CatchUp, Counts, Fired, Instants, Overlap, Recurrence, Round, Schedule, ScheduleRefusal, Terms,
-    TermsChange, WAITING_MAX, firing_key, schedule_id,
+    CatchUp, Counts, DUE_MAX, Fired, Instants, Overlap, Recurrence, Round, RunSize, Schedule,
+    ScheduleRefusal, Template, Terms, TermsChange, WAITING_MAX, firing_key, schedule_id,
 };
 use verdict::{Name, Span, TaskId, Text, Time};
 
@@ -225,4 +225,18 @@ fn a_change_of_terms_keeps_what_it_does_not_name() {
     let all = TermsChange { catch_up: Some(CatchUp::All), ..TermsChange::default() };
     assert_eq!(every.changed(&all, minute(1)), Err(ScheduleRefusal::CatchUpNeedsRoom));
     assert!(queue.changed(&all, minute(1)).is_ok());
+}
+
+#[test]
+fn a_firing_weighs_what_waits_and_what_may_have_come_within_one_decision() {
+    let one = schedule(Overlap::Allow);
+    assert_eq!(one.firing_weight(minute(30)), 1, "only the latest is made up for");
+    let terms = terms(Overlap::Allow, CatchUp::All);
+    let all = Schedule::new("s".into(), terms, false, Some(minute(1)), START);
+    assert_eq!(all.firing_weight(minute(1)), 1);
+    assert_eq!(all.firing_weight(minute(30)), 30);
+    assert_eq!(all.firing_weight(minute(100_000)), 1 + DUE_MAX);
+    let template = Template { run: "{}".into(), size: RunSize { tasks: 300, weight: 300 } };
+    let large = all.submitting(&template);
+    assert_eq!(large.firing_weight(minute(30)), 900, "three of them are one decision");
 }

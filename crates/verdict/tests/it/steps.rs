@@ -1,5 +1,6 @@
 //! Plans with steps: blocked, released, skipped, and the root that counts.
 
+use verdict::plan::limits::{EDGES_MAX, STEPS_MAX, STEPS_PER_DECISION as SLICE};
 use verdict::plan::{PlanRequest, StepTerms};
 use verdict::request::{CancelMode, Grant};
 use verdict::run::RunRequest;
@@ -218,20 +219,20 @@ fn drain(family: &mut Family) -> usize {
 }
 
 #[test]
-fn ten_thousand_steps_go_in_slices() {
-    const COUNT: usize = 10_000;
+fn the_largest_plan_goes_in_slices() {
+    const COUNT: usize = STEPS_MAX;
     let last = COUNT - 1;
     let all: Vec<usize> = (1..last).collect();
     let mut steps = vec![step(0, &[], PLAIN)];
     steps.extend((1..last).map(|place| step(place, &[0], PLAIN)));
     steps.push(step(last, &all, PLAIN));
     let mut family = planned(steps);
-    assert_eq!(family.messages.len(), 500, "the first slice goes with the submission");
-    assert!(drain(&mut family) <= 500);
+    assert_eq!(family.messages.len(), SLICE, "the first slice goes with the submission");
+    assert!(drain(&mut family) <= SLICE);
     assert_eq!(states(&family, COUNT).len(), COUNT);
     let caller = family.grant(task_of(0));
     family.ask(task_of(0), report(&caller, succeeded()));
-    assert!(drain(&mut family) <= 500, "a fan-out is told in slices");
+    assert!(drain(&mut family) <= SLICE, "a fan-out is told in slices");
     assert!((1..last).all(|place| family.task(task_of(place)).claimable_at().is_some()));
     for place in 1..last {
         assert_eq!(family.task(task_of(last)).claimable_at(), None);
@@ -278,9 +279,9 @@ fn a_cancel_while_steps_are_spawned_reaches_all_of_them() {
 
 #[test]
 fn plans_with_too_many_steps_or_edges_are_refused() {
-    let many = (0..10_001).map(|place| step(place, &[], PLAIN)).collect();
-    let all: Vec<usize> = (0..5_000).collect();
-    let dense = (0..21).map(|place| step(place, &all, PLAIN)).collect();
+    let many = (0..=STEPS_MAX).map(|place| step(place, &[], PLAIN)).collect();
+    let all: Vec<usize> = (0..1_000).collect();
+    let dense = (0..=EDGES_MAX / 1_000).map(|place| step(place, &all, PLAIN)).collect();
     for steps in [vec![], many, dense] {
         let answer = Family::empty().ask(ROOT, submit_steps(steps, Policy::default()));
         assert_eq!(refused(answer), "plan_invalid");

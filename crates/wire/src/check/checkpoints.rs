@@ -12,7 +12,7 @@ use crate::effects::endpoint_name;
 use crate::limits::{
     INTEGER_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, STACK_TRACE_BYTES_MAX, WAIT_MAX_MS,
 };
-use crate::names::{is_step_key, repair_text};
+use crate::names::{OWN_EFFECT_TYPES, is_step_key, repair_text};
 use crate::requests::{
     AwaitedItem, CheckpointCall, CheckpointItem, ChildRun, DeclaredEffect, Diverged, ResumeRun,
     SendSignal, Spend, StepRecord, UnpinRun, WaitFor,
@@ -119,6 +119,12 @@ fn effect(effect: &DeclaredEffect, steps: &[StepRecord]) -> Checked {
     name("key", key)?;
     endpoint_name("endpoint", endpoint)?;
     name("type", r#type)?;
+    if let Some(own) = OWN_EFFECT_TYPES.iter().find(|own| r#type.starts_with(**own)) {
+        return refuse(
+            "type",
+            format!("begins with `{own}`, as the server's own events do; give it another name"),
+        );
+    }
     optional_name("aggregate", aggregate.as_deref())?;
     if aggregate.as_ref().is_some_and(|aggregate| aggregate.starts_with("task_")) {
         return refuse(
@@ -318,6 +324,12 @@ mod tests {
         ] {
             let fault = call(&effect(members));
             assert!(fault.contains(field), "{fault}");
+        }
+        for own in ["run.succeeded", "task.failed", "recovery.notified", "tenure.x", "run."] {
+            let fault = call(
+                &effect(r#""step":"a#1","endpoint":"e""#).replace(r#""t""#, &format!("{own:?}")),
+            );
+            assert!(fault.contains("effects[0].type") && fault.contains("own events"), "{fault}");
         }
         let one = effect(r#""step":"a#1","endpoint":"e""#);
         assert!(call(&format!("{one},{one}")).starts_with("`effects` has two"));

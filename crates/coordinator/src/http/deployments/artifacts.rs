@@ -1,7 +1,5 @@
 //! `/v1/deployments/{deployment}/artifacts/{type}`: create, list, show, and move by people.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
@@ -50,7 +48,7 @@ pub(in crate::http) async fn list(
         bytes: Some(PAGE_BYTES_MAX),
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let rows: Vec<ArtifactRow> = found.iter().filter_map(ArtifactRow::of).collect();
     let cursor = next_cursor(&filter, &found, |object| {
         ArtifactRow::of(object).map_or_else(String::new, |row| row.artifact.name.id)

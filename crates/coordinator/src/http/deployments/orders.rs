@@ -1,7 +1,5 @@
 //! What a deployment has in flight and waiting: work orders with their run records, claims, pause states.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
@@ -48,7 +46,7 @@ pub(in crate::http) async fn list(
         after: cursor.map(|id| work_order_key(scope, &row.prefix(), &id)),
         ..of_deployment(scope, &row, ObjectType::WorkOrder, limit)
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let cursor = next_cursor(&filter, &found, |object| {
         WorkOrderRow::of(object).map_or_else(String::new, |row| row.order.id)
     });
@@ -129,7 +127,7 @@ pub(in crate::http) async fn claims(
     let prefix = format!("{KEY_PREFIX}{}/", row.prefix());
     let mut claims = Vec::new();
     loop {
-        let page = app.read(Duration::ZERO, app.coordinator.browse().list(scope, &filter)).await?;
+        let page = app.read(app.coordinator.browse().list(scope, &filter)).await?;
         claims.extend(page.tasks.iter().filter_map(|listed| claim(&listed.task, &prefix)));
         filter.before = page.next;
         if filter.before.is_none() || claims.len() >= CLAIMS_MAX {
@@ -174,7 +172,7 @@ pub(in crate::http) async fn pauses(
         after: cursor.map(|id| pause_key(scope, &row.prefix(), &id)),
         ..of_deployment(scope, &row, ObjectType::PauseState, limit)
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     let cursor = next_cursor(&filter, &found, |object| {
         PauseRow::of(object).map_or_else(String::new, |row| row.pause.id)
     });

@@ -3,7 +3,6 @@
 //! Only the first row of each status and type is looked for, so a plan costs the same for ten artifacts and for a million.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use store::objects::ObjectFilter;
 use store::{Browse, Filter};
@@ -110,7 +109,7 @@ async fn exists(
         limit: 1,
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     Ok(!found.is_empty())
 }
 
@@ -136,7 +135,7 @@ async fn events(
                 ..Filter::default()
             };
             let listing = app.coordinator.browse().list(scope, &filter);
-            if !app.read(Duration::ZERO, listing).await?.tasks.is_empty() {
+            if !app.read(listing).await?.tasks.is_empty() {
                 found.push(Obstacle::Event { event: event.clone() });
                 break;
             }
@@ -159,6 +158,6 @@ pub(super) async fn active_orders(
         limit: COUNTED_MAX,
         ..ObjectFilter::default()
     };
-    let found = app.read(Duration::ZERO, app.coordinator.browse().objects(&filter)).await?;
+    let found = app.read(app.coordinator.browse().objects(&filter)).await?;
     Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
 }

@@ -61,9 +61,38 @@ async fn no_worker_endpoint_or_administrator_serves_a_reserved_queue() {
         let change = json!({"queues": [RESERVED[1]]});
         let refused = api.post("/v1/endpoints/taker", &api.admin_key, change).await;
         refused.problem(400, "invalid_argument").has("field", "queues");
+        // Evaluations for workers are leased, and neither pushed nor paused.
+        let wanted =
+            json!({"name": "judge", "url": "http://127.0.0.1:9/", "queues": ["tenure.recovery"]});
+        let refused = api.post("/v1/endpoints", &api.admin_key, wanted).await;
+        refused.problem(400, "invalid_argument").has("field", "queues");
+        let pause = "/v1/queues/tenure.recovery/pause";
+        let refused = api.post(pause, &api.admin_key, json!({})).await;
+        refused.problem(400, "invalid_argument").has("field", "queue");
+        assert!(refused.text("message").contains("reserved for recovery"), "{refused:?}");
         // Workers that evaluate for a policy that wants it are workers like any other.
         let poll = json!({"workerId": "w", "queues": ["tenure.recovery"], "max": 1});
         api.post("/v1/leases", &api.worker_key, poll).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn no_worker_starts_a_child_in_a_reserved_queue() {
+    for api in both().await {
+        let parent = api.leased(json!({"leaseMs": 60_000})).await;
+        for queue in RESERVED.into_iter().chain(["tenure.recovery"]) {
+            for detached in [false, true] {
+                let child =
+                    json!({"key": "c#1", "kind": "k", "queue": queue, "detached": detached});
+                let call = json!({"children": [child]});
+                let refused = api.checkpoint(&parent, call.clone()).await;
+                refused.problem(400, "invalid_argument").has("field", "children[0].queue");
+                let report = merged(json!({"outcome": "SUCCEEDED"}), call);
+                let refused = api.complete(&parent, report).await;
+                refused.problem(400, "invalid_argument").has("field", "children[0].queue");
+            }
+        }
+        assert_eq!(api.state(&parent.run).await, "running", "nothing of the calls took effect");
     }
 }
 
@@ -350,7 +379,7 @@ async fn a_retry_does_not_repeat_stages_that_succeeded_unless_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_limited_client_continues_no_run_whose_children_start_again_elsewhere() {
+async fn a_run_whose_children_are_elsewhere_is_none_that_a_limited_client_continues() {
     for api in both().await {
         let limited = api.limited(&["client"], &["q"]).await;
         let first = api.leased(json!({"maxAttempts": 1})).await;
@@ -360,9 +389,10 @@ async fn a_limited_client_continues_no_run_whose_children_start_again_elsewhere(
         api.get(&format!("/v1/runs/{}?waitMs=20000", first.run)).await.ok();
         let path = format!("/v1/runs/{}/fork", first.run);
         let refused = api.post(&path, &limited, json!({})).await;
-        refused.problem(403, "forbidden");
-        assert!(refused.text("message").contains("secret"), "{refused:?}");
-        api.post(&path, &api.key, json!({})).await.ok();
+        refused.problem(404, "run_not_found");
+        assert!(!refused.text("message").contains("secret"), "{refused:?}");
+        let both = api.limited(&["client"], &["q", "secret"]).await;
+        assert_eq!(api.post(&path, &both, json!({})).await.status, 201);
     }
 }
 
@@ -592,6 +622,36 @@ async fn the_events_of_a_deleted_deployment_end() {
         assert!(ended["cancelReason"].as_str().unwrap().contains("deleted"), "{ended}");
         let found = api.get("/v1/deployments").await.ok();
         assert_eq!(found["deployments"], json!([]), "it is listed no more");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_to_do_of_what_was_created_while_its_deployment_was_deleted() {
+    for api in both().await {
+        for round in 0..5 {
+            apply(&api, "bakery", super::topologies::BAKERY).await;
+            // No role takes an event before the deletion does.
+            api.post("/v1/deployments/bakery/pause", &api.admin_key, json!({})).await.ok();
+            let making = (0..12).map(|n| {
+                let api = &api;
+                async move {
+                    let event = json!({"type": "closing-time", "key": format!("day-{n}")});
+                    api.post("/v1/deployments/bakery/events", &api.key, event).await
+                }
+            });
+            let deleting = api.post("/v1/deployments/bakery/delete", &api.admin_key, json!({}));
+            let (made, deleted) = tokio::join!(futures_util::future::join_all(making), deleting);
+            deleted.ok();
+            for got in made {
+                if got.status == 409 || got.status == 404 {
+                    continue;
+                }
+                assert!(got.status < 300, "{got:?}");
+                let run = got.text("runId");
+                let ended = api.get(&format!("/v1/runs/{run}?waitMs=20000")).await.ok();
+                assert_eq!(ended["state"], "cancelled", "round {round}: {ended}");
+            }
+        }
     }
 }
 

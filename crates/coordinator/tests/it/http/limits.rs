@@ -47,6 +47,58 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
     }
 }
 
+impl TestServer {
+    /// How many more requests pass now.
+    async fn passing(&self) -> usize {
+        let mut passed = 0;
+        while self.get("/v1/runs?limit=1").await.status == 200 {
+            passed += 1;
+        }
+        passed
+    }
+}
+
+/// A plan of so many steps that may start at once.
+fn wide(steps: usize) -> Value {
+    let step = |n| json!({"key": format!("s{n}"), "kind": "k", "queue": "z", "dependsOn": []});
+    json!({"plan": {"steps": (0..steps).map(step).collect::<Vec<_>>()}})
+}
+
+#[tokio::test]
+async fn a_call_counts_once_for_each_hundred_tasks_that_it_creates() {
+    for api in both().await {
+        let parent = api.leased(json!({"leaseMs": 600_000})).await;
+        let planned = json!({"name": "s", "cron": "@yearly", "run": wide(300)});
+        assert_eq!(api.post("/v1/schedules", &api.key, planned).await.status, 201);
+        let again = || async {
+            let limits = json!({"tenantId": "default", "requestsPerSecond": 1, "burst": 10});
+            api.limit(limits).await.ok();
+        };
+        // A run and 500 steps are six requests.
+        again().await;
+        assert_eq!(api.post("/v1/runs", &api.key, wide(500)).await.status, 201);
+        assert_eq!(api.passing().await, 4);
+        again().await;
+        let runs = vec![run(json!({"queue": "z"})); 250];
+        api.post("/v1/runs", &api.key, json!({"runs": runs})).await.ok();
+        assert_eq!(api.passing().await, 7);
+        again().await;
+        let child = |n| json!({"key": format!("c#{}", n + 1), "kind": "k", "queue": "z"});
+        let children: Vec<Value> = (0..150).map(child).collect();
+        api.checkpoint(&parent, json!({"children": children})).await.ok();
+        assert_eq!(api.passing().await, 8);
+        again().await;
+        let triggered = api.post("/v1/schedules/s/trigger", &api.key, json!({})).await;
+        assert_eq!((triggered.status, api.passing().await), (201, 6));
+        // One that is larger than the burst is let in, and the next call waits for the rest.
+        again().await;
+        assert_eq!(api.post("/v1/runs", &api.key, wide(1_999)).await.status, 201);
+        let refused = api.get("/v1/runs?limit=1").await;
+        refused.problem(429, "too_many_requests");
+        assert!((11_000..=13_000).contains(&told(&refused)), "{refused:?}");
+    }
+}
+
 #[tokio::test]
 async fn whoever_holds_a_lease_is_always_heard() {
     for api in both().await {

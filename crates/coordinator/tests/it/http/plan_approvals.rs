@@ -134,6 +134,29 @@ async fn a_step_with_edges_asks_when_its_upstreams_have_ended() {
     }
 }
 
+#[tokio::test]
+async fn whoever_did_a_step_does_not_answer_what_the_plan_asks_about_it() {
+    for api in both().await {
+        let (_, maker) = api.key_with(json!(["worker", "approver"])).await;
+        let (_, other) = api.key_with(json!(["approver"])).await;
+        let ask = |more: Value| merged(json!({"key": "ask", "approval": {}}), more);
+        let stages = json!([step("a", json!({})), ask(json!({}))]);
+        let graph = json!([step("a", json!({"dependsOn": []})), ask(json!({"dependsOn": ["a"]}))]);
+        for steps in [stages, graph] {
+            let run = api.submitted_plan(steps).await;
+            let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
+            let lease = api.post("/v1/leases", &maker, poll).await.leases().remove(0);
+            api.complete(&lease, json!({"outcome": "SUCCEEDED", "output": 1})).await.ok();
+            let id = api.approval_of(&run, 1).await;
+            let own = api.decide(&id, &maker, json!({"decision": "APPROVED"})).await;
+            own.problem(403, "approval_forbidden");
+            let said = api.decide(&id, &other, json!({"decision": "APPROVED"})).await;
+            said.has("outcome", "APPROVED");
+            assert_eq!(api.state(&run).await, "succeeded");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_of_a_plan_are_asked_in_a_database_too_and_its_history_verifies() {
     let database = pgserver::Server::builder().start().unwrap();

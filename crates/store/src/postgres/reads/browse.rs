@@ -379,6 +379,27 @@ async fn queues(client: &Client, scope: Option<&Scope>, now: Time) -> Read<Vec<Q
     rows?.iter().map(depth).collect()
 }
 
+async fn leaves_queues(client: &Client, root: &TaskKey, queues: &[Name]) -> Read<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM tenure.inputs i WHERE i.root = $1 \
+                AND i.tenant = $2 AND i.workspace = $3 \
+                AND NOT split_part(i.queue, '@', 1) = ANY ($4)) \
+            OR EXISTS (SELECT 1 FROM tenure.steps p WHERE p.task = $1 \
+                AND p.tenant = $2 AND p.workspace = $3 \
+                AND NOT (p.step::json #>> '{child,submit,queue}') = ANY ($4))";
+    let id = id_bytes(root.id);
+    let (id, tenant) = (&id[..], root.scope.tenant.as_str());
+    let workspace = root.scope.workspace.as_str();
+    let queues: Vec<&str> = queues.iter().map(Name::as_str).collect();
+    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&id, Type::BYTEA),
+        (&tenant, Type::TEXT),
+        (&workspace, Type::TEXT),
+        (&queues, Type::TEXT_ARRAY),
+    ];
+    let rows = client.query_typed(sql, &parameters).await?;
+    Ok(Columns::of(&rows[0]).take()?)
+}
+
 async fn held_leases(
     client: &Client,
     scope: &Scope,
@@ -511,6 +532,14 @@ impl Browse for PostgresBrowse {
         let counted = self.in_all("counting unfinished runs", read).await?;
         let runs = |name: &Name| counted.get(name).map_or(0, |unfinished| unfinished.runs);
         Ok(tenants.iter().map(runs).collect())
+    }
+
+    async fn leaves_queues(&self, root: &TaskKey, queues: &[Name]) -> Result<bool, Failure> {
+        let (key, queues) = (root.clone(), queues.to_vec());
+        self.in_scope("reading the queues of a run", &root.scope, move |client| async move {
+            leaves_queues(&client, &key, &queues).await
+        })
+        .await
     }
 
     async fn flow_keys(&self, filter: &FlowFilter) -> Result<Vec<FlowKeyRow>, Failure> {

@@ -188,6 +188,26 @@ pub fn wide(base: u128) -> Plan {
     wide.step("join", &keys, PLAIN)
 }
 
+pub async fn tell_in_which_queues_they_are<F: Fixture>(driver: &mut Driver<F>) {
+    let (mut family, plan) = (Family::new(Delivery::AtOnce), wide(1 << 64));
+    plan.submit(driver, &mut family).await;
+    let key = driver.add(&Scope::default(), "elsewhere").await;
+    let mut queues: Vec<Name> = plan.steps.iter().map(|it| it.child.key.clone()).collect();
+    let leaves = async |driver: &mut Driver<F>, root: &TaskKey, queues: &[Name]| {
+        driver.browse().leaves_queues(root, queues).await.expect("browsing works")
+    };
+    // Every step is counted, whether it is a task already or not.
+    assert!(!leaves(driver, &plan.root(), &queues).await);
+    let join = queues.pop().expect("the last step is not spawned yet");
+    assert!(leaves(driver, &plan.root(), &queues).await);
+    assert!(leaves(driver, &plan.root(), &[join]).await);
+    assert!(leaves(driver, &plan.root(), &[]).await);
+    // A task without descendants is in no other queue, and neither is what is not there.
+    assert!(!leaves(driver, &key, &[]).await);
+    let elsewhere = TaskKey { scope: Scope::new("other", "main"), ..plan.root() };
+    assert!(!leaves(driver, &elsewhere, &[]).await);
+}
+
 pub async fn are_spawned_and_told_in_slices<F: Fixture>(driver: &mut Driver<F>) {
     let (mut family, plan) = (Family::new(Delivery::AtOnce), wide(1 << 64));
     plan.submit(driver, &mut family).await;

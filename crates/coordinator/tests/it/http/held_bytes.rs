@@ -1,0 +1,124 @@
+//! What clients of one tenant make a server hold: bodies that they do not finish, and answers that they do not read.
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::test_server::{TestServer, both, browser, run};
+
+/// As much as a tenant may hold of each, and what submissions leave to calls under leases.
+const PART: usize = 128 * 1024 * 1024;
+const LEFT: usize = PART / 8;
+
+const BODY: usize = 1024 * 1024;
+
+impl TestServer {
+    async fn key_in(&self, tenant: &str, roles: &[&str]) -> String {
+        let wanted = json!({"roles": roles, "tenantId": tenant, "workspaceId": "main"});
+        self.post("/v1/keys", &self.admin_key, wanted).await.text("secret")
+    }
+
+    /// A submission of which the last byte is missing.
+    async fn unfinished(&self, key: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        let head = format!(
+            "POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\
+             Content-Type: application/json\r\nContent-Length: {BODY}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server may have answered and closed before it has read everything.
+        let _ = stream.write_all(" ".repeat(BODY - 1).as_bytes()).await;
+        stream
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_bodies_of_a_tenant_take_its_part_and_no_room_of_others() {
+    for api in both().await {
+        let (busy, calm) = (
+            api.key_in("busy", &["client", "worker"]).await,
+            api.key_in("calm", &["client"]).await,
+        );
+        // A lease of the tenant whose submissions stand still.
+        api.post("/v1/runs", &busy, run(json!({"leaseMs": 600_000}))).await;
+        let poll = json!({"workerId": "w1", "queues": ["q"], "max": 1});
+        let lease = api.post("/v1/leases", &busy, poll).await.leases().remove(0);
+        let fitting = (PART - LEFT) / (BODY - 1);
+        let mut held = Vec::new();
+        for _ in 0..fitting {
+            held.push(api.unfinished(&busy).await);
+        }
+        // The bodies are counted as they arrive, so what is beyond is refused in the end.
+        let refused = loop {
+            let mut late = api.unfinished(&busy).await;
+            let mut first = [0; 4096];
+            let got = tokio::io::AsyncReadExt::read(&mut late, &mut first);
+            match tokio::time::timeout(std::time::Duration::from_secs(1), got).await {
+                Ok(Ok(read)) if read > 0 => {
+                    break String::from_utf8_lossy(&first[..read]).into_owned();
+                }
+                _ => held.push(late),
+            }
+        };
+        assert!(
+            refused.starts_with("HTTP/1.1 429") && refused.contains("too_many_requests"),
+            "{refused}"
+        );
+        assert!(refused.to_lowercase().contains("retry-after:"), "{refused}");
+        assert!(held.len() <= fitting + 1, "{} bodies are held", held.len());
+        let other = api.post("/v1/runs", &calm, run(json!({}))).await;
+        assert_eq!(other.status, 201, "{other:?}");
+        api.succeed(&lease).await.ok();
+        drop(held);
+        // What is not received any more is not held.
+        let mut tries = 0;
+        while api.post("/v1/runs", &busy, run(json!({"input": "x".repeat(100_000)}))).await.status
+            != 201
+        {
+            tries += 1;
+            assert!(tries < 1_000, "the bodies of closed connections are still held");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_not_read_take_the_part_of_their_tenant_and_no_room_of_others() {
+    for api in both().await {
+        let (busy, calm) =
+            (api.key_in("busy", &["client"]).await, api.key_in("calm", &["client"]).await);
+        // A page of four megabytes.
+        let input = "x".repeat(250_000);
+        for _ in 0..16 {
+            let body = run(json!({"input": input}));
+            assert_eq!(api.post("/v1/runs", &busy, body).await.status, 201);
+        }
+        // Over HTTP/2 the server keeps what does not fit into the window of a stream.
+        let client = browser().http2_prior_knowledge().http2_initial_stream_window_size(65_535);
+        let client = client.build().unwrap();
+        let path = api.url("/v1/runs?include=input");
+        let mut unread = Vec::new();
+        let refused = loop {
+            let answer = client.get(&path).bearer_auth(&busy).send().await.unwrap();
+            if answer.status() != 200 {
+                break answer;
+            }
+            unread.push(answer);
+            assert!(unread.len() < 64, "nobody is refused");
+        };
+        assert_eq!(refused.status(), 429);
+        assert!(refused.headers().contains_key("retry-after"));
+        assert!(refused.text().await.unwrap().contains("too_many_requests"));
+        assert!((30..40).contains(&unread.len()), "{} answers are held", unread.len());
+        assert_eq!(api.get_as("/v1/runs?include=input", &calm).await.status, 200);
+        assert_eq!(api.post("/v1/runs", &calm, run(json!({}))).await.status, 201);
+        // What was done is said, another page is not, and one that is read late is whole.
+        assert_eq!(api.post("/v1/runs", &busy, run(json!({}))).await.status, 201);
+        let again = api.get_as("/v1/runs?include=input", &busy).await;
+        again.problem(429, "too_many_requests");
+        for answer in unread {
+            assert!(answer.bytes().await.unwrap().len() > 3_000_000);
+        }
+        api.get_as("/v1/runs", &busy).await.ok();
+    }
+}
