@@ -62,6 +62,7 @@ mod payload;
 mod plan;
 pub mod push;
 mod recovery_policy;
+pub mod roles;
 mod root_certificates;
 mod run_failure;
 mod run_handle;
@@ -87,7 +88,7 @@ pub use artifact::{ArtifactMove, NewArtifact};
 pub use budget::{Budget, OnSoft};
 pub use client::{
     Approvals, Audit, Budgets, Client, DEFAULT_URL, Deployments, Effects, Keys, Kinds, Limits,
-    Queues, Recovery, Request, RunsRequest, Schedules, WebhookEndpoints, Workers,
+    OutsideRole, Queues, Recovery, Request, RunsRequest, Schedules, WebhookEndpoints, Workers,
 };
 pub use codec::Codec;
 pub use endpoint::{Endpoint, OnDead};
@@ -168,4 +169,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/recovery.md")]
     struct RecoveryGuide;
+
+    #[doc = include_str!("../../../docs/guide/topologies.md")]
+    struct TopologiesGuide;
 }
