@@ -85,7 +85,7 @@ pub use ::wire::{
     WorkOrderState,
 };
 pub use artifact::{ArtifactMove, NewArtifact};
-pub use budget::{Budget, OnSoft};
+pub use budget::{Budget, Ceiling, OnSoft};
 pub use client::{
     Approvals, Audit, Budgets, Client, DEFAULT_URL, Deployments, Effects, Keys, Kinds, Limits,
     OutsideRole, Queues, Recovery, Request, RunsRequest, Schedules, WebhookEndpoints, Workers,
