@@ -172,4 +172,16 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/topologies.md")]
     struct TopologiesGuide;
+
+    #[doc = include_str!("../../../docs/guide/plans.md")]
+    struct PlansGuide;
+
+    #[doc = include_str!("../../../docs/guide/schedules.md")]
+    struct SchedulesGuide;
+
+    #[doc = include_str!("../../../docs/guide/logs.md")]
+    struct LogsGuide;
+
+    #[doc = include_str!("../../../docs/guide/webhooks.md")]
+    struct WebhooksGuide;
 }
