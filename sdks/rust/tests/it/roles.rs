@@ -11,10 +11,11 @@ use tenure::roles::{
 use tenure::{Error, Failure};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{Coordinator, Reply, SERVER_TIME, problem};
-use crate::log::Log;
+use crate::log::{Log, TIMEOUT};
 
 /// A third of it is how often a claim is renewed: often, in a test.
 const LEASE_ENDS: &str = "2026-03-01T12:00:00.300Z";
@@ -194,9 +195,9 @@ async fn a_claim_is_renewed_while_its_function_runs_and_a_lost_one_drops_it() {
             }
         })
     });
-    dropped.notified().await;
     let event = running.until_first_event().await;
     assert!(matches!(&event, RoleEvent::Lost { about, .. } if about == "wo/1"), "{event:?}");
+    timeout(TIMEOUT, dropped.notified()).await.expect("the function is dropped");
     running.end().await.unwrap();
     assert_eq!(coordinator.to("/renew").len(), 3);
     assert_eq!(coordinator.to("/renew")[0].json()["claim"], claim());
@@ -298,7 +299,7 @@ async fn a_process_that_ends_gives_back_what_it_has_not_decided() {
             std::future::pending::<Result<GateDecision, Failure>>()
         })
     });
-    begun.notified().await;
+    timeout(TIMEOUT, begun.notified()).await.expect("the turn is told");
     running.end().await.unwrap();
     assert_eq!(coordinator.to("/return")[0].json()["reason"], "its process ends");
 }
