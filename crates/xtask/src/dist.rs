@@ -9,11 +9,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::tidy::packages::PACKAGES;
-use crate::{docs, steps};
+use crate::{docs, rust_packages, steps};
 
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
-    let out = target_folder(root).join("dist");
+    let out = steps::target_folder(root).join("dist");
     let target = Target::choose()?;
     let binary = match words {
         [] => build(root, &target)?,
@@ -46,18 +45,12 @@ fn binary_packages(root: &Path, binary: &Path, target: &Target, out: &Path) -> R
     Ok(())
 }
 
-/// The crates that a user of the Rust SDK needs, as a registry takes them. They were built and tested with the tree.
+/// The crates that a user of the Rust SDK needs, as a registry takes them.
 fn rust_packages(root: &Path, out: &Path) -> Result<()> {
-    let mut arguments = vec!["package", "--no-verify", "--allow-dirty", "--locked"];
-    arguments.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    steps::cargo(root, &arguments)?;
-    let version = version(root)?;
-    for package in PACKAGES {
-        let file = format!("{package}-{version}.crate");
-        let made = target_folder(root).join("package").join(&file);
-        std::fs::copy(&made, out.join(&file))
-            .with_context(|| format!("copy {}", made.display()))?;
-        println!("wrote {}", out.join(&file).display());
+    for made in rust_packages::files(root)? {
+        let name = made.file_name().context("a package has a name")?;
+        std::fs::copy(&made, out.join(name)).with_context(|| format!("copy {}", made.display()))?;
+        println!("wrote {}", out.join(name).display());
     }
     Ok(())
 }
@@ -104,25 +97,13 @@ fn host() -> Result<String> {
 
 fn build(root: &Path, target: &Target) -> Result<PathBuf> {
     let mut arguments = vec!["build", "--profile", "dist", "--locked", "--package", "tenure"];
-    let mut folder = target_folder(root);
+    let mut folder = steps::target_folder(root);
     if target.is_musl {
         arguments.extend(["--target", &target.triple]);
         folder.push(&target.triple);
     }
     steps::cargo(root, &arguments)?;
     Ok(folder.join("dist/tenure"))
-}
-
-fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
-/// The version of the workspace.
-fn version(root: &Path) -> Result<String> {
-    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).context("read Cargo.toml")?;
-    let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
-    let version = line.and_then(|line| line.strip_suffix('"'));
-    Ok(version.context("Cargo.toml has no version")?.to_owned())
 }
 
 fn path_text(path: &Path) -> Result<&str> {

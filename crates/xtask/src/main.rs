@@ -18,6 +18,7 @@ mod hostile;
 mod lab;
 mod parallel;
 mod prerequisites;
+mod rust_packages;
 mod rust_source;
 mod sdks;
 mod step_times;
@@ -42,6 +43,8 @@ usage: cargo xtask <command>
   conform   every SDK of the tree against the conformance kit; takes its options
   conform-faults  the same with each case's fault planted in the wire, which the case must notice
   dist      everything of a release, in target/dist: archive, wheel, npm and Debian packages of the binary, SDKs, checksums; --binary FILE
+  package   the crates that users of the Rust SDK need, packaged and compiled from their packages
+  msrv      the same with the oldest compiler that users may have, which rustup installs if it is missing
   docs      the site of the documents, in target/docs; fails on broken links and on pages outside the navigation; --binary FILE
   tidy      rules of the tree that no compiler checks; each finding says what to do
   openapi   write protocol/openapi.json from the types of crates/wire
@@ -80,6 +83,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ["conform", more @ ..] => conform::run(&root, more),
         ["conform-faults", more @ ..] => conform::faults(&root, more),
         ["dist", more @ ..] => dist::run(&root, more),
+        ["package"] => rust_packages::package(&root),
+        ["msrv"] => rust_packages::msrv(&root),
         ["docs", more @ ..] => docs::run(&root, more).map(drop),
         ["tidy"] => tidy::run(&root),
         ["model", more @ ..] => steps::model(&root, more),

@@ -4,7 +4,7 @@
 //! `lab`. The lints check the ordinary build, without it. The test runner comes last, so that the output ends in its
 //! summary; the durations of all other steps are printed before it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -121,6 +121,11 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Result<()> {
         bail!("`{line}` ({status})");
     }
     Ok(())
+}
+
+/// Where cargo writes what it builds.
+pub(crate) fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// The cargo that runs this program, for another build. Variables about this package are removed: build scripts that

@@ -100,3 +100,41 @@ impl From<requests::Budget> for Budget {
         Budget(budget)
     }
 }
+
+/// What one step of a plan may use at most of its run's budget, for [`PlanStep::ceiling`](crate::PlanStep::ceiling). What is not
+/// given is not bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "a ceiling limits nothing until a step has it"]
+pub struct Ceiling(wire::plan::Ceiling);
+
+impl Ceiling {
+    pub fn new() -> Ceiling {
+        Ceiling::default()
+    }
+
+    pub fn tokens(mut self, tokens: u64) -> Ceiling {
+        self.0.tokens = Some(tokens);
+        self
+    }
+
+    /// Money, in millionths of the currency unit.
+    pub fn cost_micros(mut self, micros: u64) -> Ceiling {
+        self.0.cost_micros = Some(micros);
+        self
+    }
+
+    pub fn tool_calls(mut self, calls: u64) -> Ceiling {
+        self.0.tool_calls = Some(calls);
+        self
+    }
+
+    /// Recorded steps of a durable function.
+    pub fn steps(mut self, steps: u64) -> Ceiling {
+        self.0.steps = Some(steps);
+        self
+    }
+
+    pub(crate) fn into_wire(self) -> wire::plan::Ceiling {
+        self.0
+    }
+}

@@ -62,6 +62,7 @@ mod payload;
 mod plan;
 pub mod push;
 mod recovery_policy;
+pub mod roles;
 mod root_certificates;
 mod run_failure;
 mod run_handle;
@@ -84,10 +85,10 @@ pub use ::wire::{
     WorkOrderState,
 };
 pub use artifact::{ArtifactMove, NewArtifact};
-pub use budget::{Budget, OnSoft};
+pub use budget::{Budget, Ceiling, OnSoft};
 pub use client::{
     Approvals, Audit, Budgets, Client, DEFAULT_URL, Deployments, Effects, Keys, Kinds, Limits,
-    Queues, Recovery, Request, RunsRequest, Schedules, WebhookEndpoints, Workers,
+    OutsideRole, Queues, Recovery, Request, RunsRequest, Schedules, WebhookEndpoints, Workers,
 };
 pub use codec::Codec;
 pub use endpoint::{Endpoint, OnDead};
@@ -168,4 +169,19 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/recovery.md")]
     struct RecoveryGuide;
+
+    #[doc = include_str!("../../../docs/guide/topologies.md")]
+    struct TopologiesGuide;
+
+    #[doc = include_str!("../../../docs/guide/plans.md")]
+    struct PlansGuide;
+
+    #[doc = include_str!("../../../docs/guide/schedules.md")]
+    struct SchedulesGuide;
+
+    #[doc = include_str!("../../../docs/guide/logs.md")]
+    struct LogsGuide;
+
+    #[doc = include_str!("../../../docs/guide/webhooks.md")]
+    struct WebhooksGuide;
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wire::requests::Retry;
-use wire::{Json, OnError};
+use wire::{ApprovalDecision, Json};
 use wire::{approvals, plan};
-use workflow::RunKind;
+use workflow::{OnError, RunKind};
 
+use crate::budget::Ceiling;
 use crate::new_run::millis;
 
 /// The steps of a run, fixed when it is submitted. Without [`PlanStep::after`] in any step they run one after the other; with
@@ -90,6 +91,44 @@ impl PlanStep {
         PlanStep { wire, problem: None }
     }
 
+    /// How many must approve; 1 by default. One rejection rejects.
+    pub fn quorum(self, people: u32) -> PlanStep {
+        self.ask("quorum", |terms| terms.quorum = Some(people))
+    }
+
+    /// Roles of API keys that may decide; any key that may approve, when not given.
+    pub fn roles<R: Into<String>>(self, roles: impl IntoIterator<Item = R>) -> PlanStep {
+        self.ask("roles", |terms| terms.roles = roles.into_iter().map(Into::into).collect())
+    }
+
+    /// Ids of API keys that may decide.
+    pub fn keys<K: Into<String>>(self, keys: impl IntoIterator<Item = K>) -> PlanStep {
+        self.ask("keys", |terms| terms.keys = keys.into_iter().map(Into::into).collect())
+    }
+
+    /// How long people may take, and what counts as decided after that.
+    pub fn within_or(self, span: Duration, decision: ApprovalDecision) -> PlanStep {
+        self.ask("within_or", |terms| {
+            terms.expires_in_ms = Some(millis(span));
+            terms.default = Some(decision);
+        })
+    }
+
+    /// Only a step that asks people has terms: on another one they would be lost.
+    fn ask(mut self, what: &str, say: impl FnOnce(&mut approvals::ApprovalTerms)) -> PlanStep {
+        match &mut self.wire.approval {
+            Some(terms) => say(terms),
+            None => {
+                let key = &self.wire.key;
+                let why = format!(
+                    "step `{key}` asks nobody, so it has no {what}; see `PlanStep::approval`"
+                );
+                self.problem.get_or_insert(why);
+            }
+        }
+        self
+    }
+
     /// The queue of a step whose kind is a name.
     pub fn queue(mut self, queue: impl Into<String>) -> PlanStep {
         self.wire.queue = queue.into();
@@ -102,9 +141,14 @@ impl PlanStep {
         self
     }
 
-    /// What a failure of this step means for the plan; the step is tried again when not given.
+    /// What a failure of this step means for the plan. `Abort` fails it at its first reported failure; with `Continue` the plan
+    /// goes on without it; `Retry`, which counts when nothing is given, skips what depends on it once it has failed for good.
     pub fn on_error(mut self, then: OnError) -> PlanStep {
-        self.wire.on_error = Some(then);
+        self.wire.on_error = Some(match then {
+            OnError::Abort => wire::OnError::Abort,
+            OnError::Continue => wire::OnError::Continue,
+            OnError::Retry => wire::OnError::Retry,
+        });
         self
     }
 
@@ -129,6 +173,24 @@ impl PlanStep {
     /// How long a worker may go without a heartbeat; 90 s by default.
     pub fn lease(mut self, lease: Duration) -> PlanStep {
         self.wire.lease_ms = Some(millis(lease));
+        self
+    }
+
+    /// The interval between a worker's heartbeats; a third of the lease by default.
+    pub fn heartbeat_interval(mut self, interval: Duration) -> PlanStep {
+        self.wire.heartbeat_interval_ms = Some(millis(interval));
+        self
+    }
+
+    /// How long a worker may take to stop after a graceful cancel; 30 s by default.
+    pub fn cancel_grace(mut self, grace: Duration) -> PlanStep {
+        self.wire.cancel_grace_ms = Some(millis(grace));
+        self
+    }
+
+    /// What the step may use at most of the run's budget.
+    pub fn ceiling(mut self, ceiling: Ceiling) -> PlanStep {
+        self.wire.ceiling = Some(ceiling.into_wire());
         self
     }
 
@@ -175,6 +237,32 @@ mod tests {
             (draft.queue.as_str(), draft.depends_on.as_deref()),
             ("cpu", Some(&["read".to_owned()][..]))
         );
+    }
+
+    #[test]
+    fn a_step_that_asks_people_has_terms_and_another_one_cannot() {
+        let day = Duration::from_secs(86_400);
+        let ask = PlanStep::approval("review", "publish?").quorum(2).roles(["editor"]);
+        let ask = ask.keys(["key_1"]).within_or(day, ApprovalDecision::Rejected);
+        let sent = NewRun::from(Plan::steps([ask])).into_request().unwrap().plan.unwrap();
+        let terms = serde_json::to_value(&sent.steps[0].approval).unwrap();
+        let expected = serde_json::json!({"roles": ["editor"], "keys": ["key_1"], "quorum": 2,
+            "expiresInMs": 86_400_000, "default": "REJECTED", "subject": "publish?"});
+        assert_eq!(terms, expected);
+        let plan = Plan::steps([PlanStep::new("read", READ, "a.txt").quorum(2)]);
+        let refused = NewRun::from(plan).into_request().unwrap_err().to_string();
+        assert!(refused.contains("step `read` asks nobody"), "{refused}");
+    }
+
+    #[test]
+    fn a_ceiling_names_what_it_bounds_and_nothing_else() {
+        let ceiling = Ceiling::new().tokens(9).cost_micros(8).tool_calls(7);
+        let step = PlanStep::new("read", READ, "a").ceiling(ceiling);
+        let step = step.heartbeat_interval(Duration::from_secs(1)).cancel_grace(Duration::ZERO);
+        let sent = serde_json::to_value(&step.on_error(OnError::Abort).wire).unwrap();
+        let expected = serde_json::json!({"costMicros": 8, "tokens": 9, "toolCalls": 7});
+        assert_eq!((&sent["ceiling"], &sent["heartbeatIntervalMs"]), (&expected, &1000.into()));
+        assert_eq!((&sent["cancelGraceMs"], &sent["onError"]), (&0.into(), &"abort".into()));
     }
 
     #[test]

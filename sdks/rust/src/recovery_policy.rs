@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
-use wire::recovery::SetRecoveryPolicy;
+use wire::ApprovalDecision;
+use wire::recovery::{EscalationTerms, SetRecoveryPolicy};
 pub use wire::{RecoveryAction, RecoveryEvaluator};
 
 use crate::new_run::millis;
@@ -75,8 +76,65 @@ impl RecoveryPolicy {
     }
 }
 
+/// Who decides about what is escalated; any key with the role approver or admin when nothing is said.
+impl RecoveryPolicy {
+    /// Roles of API keys that may decide.
+    pub fn approver_roles<R: Into<String>>(
+        self,
+        roles: impl IntoIterator<Item = R>,
+    ) -> RecoveryPolicy {
+        self.ask(|terms| terms.roles = roles.into_iter().map(Into::into).collect())
+    }
+
+    /// Ids of API keys that may decide.
+    pub fn approver_keys<K: Into<String>>(
+        self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> RecoveryPolicy {
+        self.ask(|terms| terms.keys = keys.into_iter().map(Into::into).collect())
+    }
+
+    /// How many must approve; 1 by default. One rejection rejects.
+    pub fn quorum(self, people: u32) -> RecoveryPolicy {
+        self.ask(|terms| terms.quorum = Some(people))
+    }
+
+    /// How long people may take; as long as the candidate may be acted on, when not given. Nothing is done after that.
+    pub fn decide_within(self, span: Duration) -> RecoveryPolicy {
+        self.ask(|terms| terms.expires_ms = Some(millis(span)))
+    }
+
+    /// How long people may take, and what counts as decided after that.
+    pub fn decide_within_or(self, span: Duration, decision: ApprovalDecision) -> RecoveryPolicy {
+        self.decide_within(span).ask(|terms| terms.default = Some(decision))
+    }
+
+    fn ask(mut self, say: impl FnOnce(&mut EscalationTerms)) -> RecoveryPolicy {
+        say(self.0.approval.get_or_insert_default());
+        self
+    }
+}
+
 impl Borrow<SetRecoveryPolicy> for RecoveryPolicy {
     fn borrow(&self) -> &SetRecoveryPolicy {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_decides_about_what_is_escalated_can_be_said() {
+        let policy =
+            RecoveryPolicy::new().queue("mail").approver_roles(["ops"]).approver_keys(["k"]);
+        let policy =
+            policy.quorum(2).decide_within_or(Duration::from_secs(60), ApprovalDecision::Rejected);
+        let said: &SetRecoveryPolicy = policy.borrow();
+        let said = serde_json::to_value(said).unwrap();
+        let terms = serde_json::json!({"roles": ["ops"], "keys": ["k"], "quorum": 2, "expiresMs": 60_000,
+            "default": "REJECTED"});
+        assert_eq!(said, serde_json::json!({"queue": "mail", "approval": terms}));
     }
 }

@@ -418,12 +418,12 @@ async fn join_all(running: &mut JoinSet<()>) {
     while running.join_next().await.is_some() {}
 }
 
-fn instance_id(name: &str) -> Result<String, Error> {
+pub(crate) fn instance_id(name: &str) -> Result<String, Error> {
     let random = random_hex()?;
     Ok(format!("{name}-{}", &random[..INSTANCE_CHARS]))
 }
 
-async fn termination_signal() {
+pub(crate) async fn termination_signal() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

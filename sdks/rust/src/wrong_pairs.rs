@@ -7,6 +7,7 @@
 //! What fits:
 //!
 //! ```no_run
+//! use tenure::roles::{ArtifactDecision, ArtifactTurn, EventTurn, GateDecision, OrderTurn, RoleProcess, SchedulerDecision};
 //! use tenure::{Client, Ctx, Error, Failure, Flow, Kind, NewRun, PlanStep, RunHandle, Worker};
 //!
 //! const GREET: Kind<String, String> = Kind::new("greet").queue("mail");
@@ -16,7 +17,12 @@
 //! async fn count(_: Flow, n: u32) -> Result<u64, Failure> { Ok(u64::from(n)) }
 //! async fn greet_with(_: Ctx, word: &'static str, name: String) -> Result<String, Failure> { Ok(format!("{word}, {name}")) }
 //!
+//! async fn judge(_: OrderTurn) -> Result<GateDecision, Failure> { Ok(GateDecision::pass()) }
+//! async fn order(_: EventTurn) -> Result<SchedulerDecision, Failure> { Ok(SchedulerDecision::block()) }
+//! async fn look(_: ArtifactTurn) -> Result<ArtifactDecision, Failure> { Ok(ArtifactDecision::Go) }
+//!
 //! async fn example(client: Client) -> Result<(), Error> {
+//!     let _ = RoleProcess::new(client.clone(), "d").gate("g", judge).scheduler("s", order).review("r", look);
 //!     let _ = Worker::new(client.clone()).handle(GREET, greet).handle("by-name", greet).durable(COUNT, count);
 //!     let _ = Worker::new(client.clone()).handle(COUNT, |_, n| async move { Ok(u64::from(n)) });
 //!     let _ = Worker::new(client.clone()).with_state("Hello").handle(GREET, greet_with);
@@ -79,4 +85,26 @@
 //! # use tenure::{Kind, PlanStep};
 //! const GREET: Kind<String, String> = Kind::new("greet").queue("mail");
 //! let _ = PlanStep::new("greet", GREET, &7_u32); // not text
+//! ```
+//!
+//! A gate that orders work:
+//!
+//! ```compile_fail,E0271
+//! # use tenure::roles::{OrderTurn, RoleProcess, SchedulerDecision};
+//! # use tenure::{Client, Failure};
+//! async fn order(_: OrderTurn) -> Result<SchedulerDecision, Failure> { Ok(SchedulerDecision::block()) }
+//! fn example(client: Client) {
+//!     let _ = RoleProcess::new(client, "d").gate("g", order); // no decision of a gate
+//! }
+//! ```
+//!
+//! A scheduler that is told what a gate is told:
+//!
+//! ```compile_fail,E0631
+//! # use tenure::roles::{OrderTurn, RoleProcess, SchedulerDecision};
+//! # use tenure::{Client, Failure};
+//! async fn order(_: OrderTurn) -> Result<SchedulerDecision, Failure> { Ok(SchedulerDecision::block()) }
+//! fn example(client: Client) {
+//!     let _ = RoleProcess::new(client, "d").scheduler("s", order); // events are told, no work orders
+//! }
 //! ```

@@ -11,12 +11,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tenure::{Client, Error};
+use tenure::{Client, Error, OutsideRole};
 use tokio::signal::unix::{SignalKind, signal};
 use topology::outside::{ArtifactTurn, Decision, EventTurn, OrderTurn};
 use topology::roles::{scheduler, unclaimed};
 use topology::{Topology, gate};
-use wire::topologies::{Propose, RenewTurn, ReturnTurn, TakeTurns, Turn, TurnClaim, Turns};
+use wire::topologies::{Turn, Turns};
 use wire::{Code, Json};
 
 use crate::duration;
@@ -43,6 +43,9 @@ const RENEW_EVERY: Duration = Duration::from_millis(600);
 
 /// How long a program may clean up once its turn is lost or this process stops.
 const PROGRAM_GRACE: Duration = Duration::from_millis(800);
+
+/// As much of a reason as the server takes.
+const REASON_CHARS_MAX: usize = 1_000;
 
 /// Versions that are kept compiled.
 const VERSIONS_MAX: usize = 32;
@@ -111,18 +114,19 @@ struct Said<'s> {
 }
 
 impl RoleProcess<'_> {
+    fn calls(&self) -> OutsideRole<'_> {
+        let Arguments { deployment, role, .. } = self.arguments;
+        self.client.deployments().role(deployment, role, &self.worker)
+    }
+
     async fn work(&mut self) -> CommandResult {
-        let Arguments { deployment, role, exec, .. } = self.arguments;
+        let Arguments { deployment, role, .. } = self.arguments;
         // The first call does not wait: it shows whether these turns may be taken at all.
         let mut is_told = false;
         loop {
-            let take = TakeTurns {
-                worker_id: self.worker.clone(),
-                max: if exec.is_some() { 1 } else { TURNS_AT_ONCE },
-                wait_ms: is_told.then_some(WAIT.as_millis() as u64),
-                known: self.versions.keys().cloned().collect(),
-            };
-            let taken = self.client.deployments().take_turns(deployment, role, &take).await;
+            let max = if self.arguments.exec.is_some() { 1 } else { TURNS_AT_ONCE };
+            let wait = if is_told { WAIT } else { Duration::ZERO };
+            let taken = self.calls().take().max(max).wait(wait).known(self.versions.keys()).await;
             match taken {
                 Ok(Turns { turns, versions, .. }) => {
                     if !std::mem::replace(&mut is_told, true) {
@@ -175,8 +179,8 @@ impl RoleProcess<'_> {
                     break;
                 }
             };
-            match self.propose(&turn, &decision).await {
-                Ok(()) => return self.say(&turn, &decision),
+            match self.calls().propose(&turn, &decision).await {
+                Ok(_) => return self.say(&turn, &decision),
                 Err(error) if error.code() == Some(Code::ArtifactChanged) => {}
                 Err(error) if error.code() == Some(Code::TransitionNotAllowed) => {
                     why = error.to_string();
@@ -184,8 +188,8 @@ impl RoleProcess<'_> {
                 }
                 Err(error) => return self.lost(&error),
             }
-            let Some(claim) = turn.claim.clone() else { return Ok(()) };
-            match self.renew(claim).await {
+            let Some(claim) = &turn.claim else { return Ok(()) };
+            match self.calls().renew(claim).await {
                 Ok(renewed) => turn = renewed,
                 Err(error) => return self.lost(&error),
             }
@@ -199,23 +203,6 @@ impl RoleProcess<'_> {
         Ok(())
     }
 
-    async fn propose(&self, turn: &Turn, decision: &Decision) -> Result<(), Error> {
-        let text = serde_json::to_string(decision).expect("a decision has only text keys");
-        let decided = Propose {
-            worker_id: self.worker.clone(),
-            claim: turn.claim.clone(),
-            decision: Json::from_text(text).expect("it was just written"),
-        };
-        let Arguments { deployment, role, .. } = self.arguments;
-        self.client.deployments().propose(deployment, role, &decided).await.map(drop)
-    }
-
-    async fn renew(&self, claim: TurnClaim) -> Result<Turn, Error> {
-        let renew = RenewTurn { worker_id: self.worker.clone(), claim };
-        let Arguments { deployment, role, .. } = self.arguments;
-        self.client.deployments().renew_turn(deployment, role, &renew).await
-    }
-
     async fn give_back(&self, turn: Turn, why: &str) -> Result<(), CliError> {
         output::note(format!("a turn is given back: {why}"));
         let Some(claim) = turn.claim else {
@@ -223,10 +210,8 @@ impl RoleProcess<'_> {
             tokio::time::sleep(UNANSWERED_PAUSE).await;
             return Ok(());
         };
-        let reason = why.chars().take(1_000).collect();
-        let back = ReturnTurn { worker_id: self.worker.clone(), claim, reason };
-        let Arguments { deployment, role, .. } = self.arguments;
-        match self.client.deployments().return_turn(deployment, role, &back).await {
+        let reason: String = why.chars().take(REASON_CHARS_MAX).collect();
+        match self.calls().give_back(&claim, reason).await {
             Ok(_) => Ok(()),
             Err(error) => self.lost(&error),
         }
@@ -317,7 +302,7 @@ impl RoleProcess<'_> {
         let Some(claim) = &turn.claim else { return std::future::pending().await };
         loop {
             tokio::time::sleep(RENEW_EVERY).await;
-            match self.renew(claim.clone()).await {
+            match self.calls().renew(claim).await {
                 Ok(_) => {}
                 Err(error) if is_passing(&error) => {}
                 Err(_) => return,

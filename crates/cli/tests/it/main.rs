@@ -63,6 +63,7 @@ mod tls_recipe;
 mod topology;
 mod tour;
 mod traces;
+mod typed_roles;
 mod verify;
 mod webhooks;
 mod work;

@@ -5,9 +5,8 @@ use std::borrow::Borrow;
 use wire::topologies::{
     ApplyTopology, ArtifactList, ArtifactView, ClaimList, ClosePauseState, CreateArtifact,
     DeploymentCall, DeploymentList, DeploymentView, EventRequested, ListArtifacts, ListDeployments,
-    ListPauseStates, ListWorkOrders, MoveArtifact, PauseStateList, PauseStateView, Propose,
-    Proposed, RenewTurn, RequestEvent, ReturnTurn, TakeTurns, TopologyPlan, Turn, Turns,
-    WorkOrderList,
+    ListPauseStates, ListWorkOrders, MoveArtifact, PauseStateList, PauseStateView, RequestEvent,
+    TopologyPlan, WorkOrderList,
 };
 use wire::{Json, PauseStateState, WorkOrderState};
 
@@ -17,7 +16,7 @@ use crate::Error;
 /// The deployments of the client's workspace. See [`Client::deployments`].
 #[derive(Clone, Copy, Debug)]
 pub struct Deployments<'a> {
-    client: &'a Client,
+    pub(super) client: &'a Client,
 }
 
 impl Client {
@@ -166,52 +165,6 @@ impl Deployments<'_> {
     /// The claims on events and work orders.
     pub async fn claims(&self, deployment: &str) -> Result<ClaimList, Error> {
         self.client.get_json(&["v1", "deployments", deployment, "claims"], &()).await
-    }
-
-    /// Takes turns of a role with `outside: true`, waiting as long as the call says. Needs a worker's key that names the role, or
-    /// one that is an administrator's as well. Tried once: turns whose answer is lost come again when their leases end.
-    pub async fn take_turns(
-        &self,
-        deployment: &str,
-        role: &str,
-        take: &TakeTurns,
-    ) -> Result<Turns, Error> {
-        let path = ["v1", "deployments", deployment, "roles", role, "turns"];
-        let request = self.client.post(&path, take)?.with_wait(take.wait_ms);
-        self.client.without_retries().call(&request).await
-    }
-
-    /// Keeps a turn, and reads it again.
-    pub async fn renew_turn(
-        &self,
-        deployment: &str,
-        role: &str,
-        turn: &RenewTurn,
-    ) -> Result<Turn, Error> {
-        let path = ["v1", "deployments", deployment, "roles", role, "turns", "renew"];
-        self.client.post_json(&path, turn).await
-    }
-
-    /// Gives a turn back, to be tried again after a pause.
-    pub async fn return_turn(
-        &self,
-        deployment: &str,
-        role: &str,
-        turn: &ReturnTurn,
-    ) -> Result<Proposed, Error> {
-        let path = ["v1", "deployments", deployment, "roles", role, "turns", "return"];
-        self.client.post_json(&path, turn).await
-    }
-
-    /// Decides a turn. The same decision again gets the same answer.
-    pub async fn propose(
-        &self,
-        deployment: &str,
-        role: &str,
-        decided: &Propose,
-    ) -> Result<Proposed, Error> {
-        let path = ["v1", "deployments", deployment, "roles", role, "proposals"];
-        self.client.post_json(&path, decided).await
     }
 
     /// A page of what waits for a person.

@@ -114,7 +114,7 @@ impl Effects<'_> {
     /// Says whether the receiver has an effect whose outcome is unknown. If not, it is sent again.
     pub async fn reconcile(&self, id: &str, has_arrived: bool) -> Result<EffectView, Error> {
         let found = ReconcileEffect { arrived: has_arrived };
-        self.client.post_once(&["v1", "effects", id, "reconcile"], &found).await
+        self.client.post_once(&["v1", "effects", id, "reconcile"], &found, None).await
     }
 
     /// Gives new tries to all dead effects that are chosen, up to a limit for each call.

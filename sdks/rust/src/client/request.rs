@@ -40,6 +40,8 @@ pub struct Request<S, A> {
     path: Vec<String>,
     said: S,
     manner: Manner,
+    /// How long the server may hold the call open.
+    wait_ms: Option<u64>,
     answer: PhantomData<fn() -> A>,
 }
 
@@ -66,12 +68,18 @@ impl<S, A> Request<S, A> {
 
     fn new(client: &Client, path: &[&str], said: S, manner: Manner) -> Request<S, A> {
         let path = path.iter().map(|part| (*part).to_owned()).collect();
-        Request { client: client.clone(), path, said, manner, answer: PhantomData }
+        let client = client.clone();
+        Request { client, path, said, manner, wait_ms: None, answer: PhantomData }
     }
 
     /// Everything that the call says, in the wire's own shape. What was chosen before is replaced.
     pub fn with(mut self, said: S) -> Request<S, A> {
         self.said = said;
+        self
+    }
+
+    pub(super) fn holding(mut self, wait_ms: Option<u64>) -> Request<S, A> {
+        self.wait_ms = wait_ms;
         self
     }
 
@@ -91,12 +99,12 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Request { client, path, said, manner, .. } = self;
+            let Request { client, path, said, manner, wait_ms, .. } = self;
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             match manner {
-                Manner::Read => client.get_json(&path, &said).await,
+                Manner::Read => client.long_poll(&path, &said, wait_ms).await,
                 Manner::Write => client.post_json(&path, &said).await,
-                Manner::WriteOnce => client.post_once(&path, &said).await,
+                Manner::WriteOnce => client.post_once(&path, &said, wait_ms).await,
             }
         })
     }
@@ -107,8 +115,9 @@ impl Client {
         &self,
         path: &[&str],
         body: &impl Serialize,
+        wait_ms: Option<u64>,
     ) -> Result<T, Error> {
-        self.without_retries().call(&self.post(path, body)?).await
+        self.without_retries().call(&self.post(path, body)?.with_wait(wait_ms)).await
     }
 
     pub(super) fn without_retries(&self) -> crate::transport::Transport {

@@ -20,6 +20,7 @@ mod lines;
 mod log;
 mod metrics;
 mod resources;
+mod roles;
 mod runs;
 mod stages;
 mod starts;
