@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use store::{
-    Administration, DynBrowse, DynStore, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey,
+    Administration, BatchSpec, DynBrowse, DynStore, Failure, PeerHint, RemoteChange, RunsOn, Spec,
+    Store, TaskKey,
 };
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
@@ -37,8 +38,8 @@ use crate::intake::{self, Intake, IntakeReceiver};
 #[cfg(feature = "http")]
 use crate::item::TopologyItem;
 use crate::item::{
-    Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleRequest, Submission,
-    UnavailableReason, WaitingWorker,
+    BatchGrant, Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleRequest,
+    Submission, UnavailableReason, WaitingPage,
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::outbox::{EffectFeed, EndpointDirectory};
@@ -54,6 +55,9 @@ use crate::worker_signals::{SignalWatch, WorkerSignals};
 
 /// `Retry-After` while leases from before the start are being recovered: the time of one commit.
 const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// `Retry-After` when what a granted task was submitted with could not be read.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often deployments that other coordinators made are read again.
 #[cfg(feature = "http")]
@@ -286,8 +290,37 @@ impl Coordinator {
 
     /// Waits for work. Returns no grants if the poll times out.
     pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
-        let _waiting = WaitingPollGuard::new(&self.metrics.polls_waiting);
-        self.intake.poll(poll).await
+        let granted = {
+            let _waiting = WaitingPollGuard::new(&self.metrics.polls_waiting);
+            self.intake.poll(poll).await?
+        };
+        self.complete(granted).await
+    }
+
+    /// Reads what the commit of these grants did not: inputs that are long. What a task was submitted with never changes.
+    async fn complete(&self, grants: Vec<BatchGrant>) -> Result<Vec<Granted>, RequestError> {
+        let unread = self.intake.unread(&grants);
+        let mut granted = Vec::with_capacity(grants.len());
+        for grant in grants {
+            let spec = match &grant.spec {
+                BatchSpec::Whole(spec) => Some(spec.clone()),
+                BatchSpec::Long { .. } => self.spec_of(&grant.key()).await?,
+            };
+            // One that is gone has ended since, and was deleted.
+            granted.extend(spec.map(|spec| grant.complete(spec)));
+        }
+        unread.delivered();
+        Ok(granted)
+    }
+
+    async fn spec_of(&self, key: &TaskKey) -> Result<Option<Spec>, RequestError> {
+        let found = store::Browse::find(self.browse(), key).await;
+        let found = found.map_err(|failure| {
+            tracing::warn!(error = %failure, task = %key.id, "cannot read the input of a granted task");
+            let reason = UnavailableReason::of(&failure);
+            RequestError::Unavailable(Outage { reason, retry_after: READ_AGAIN_AFTER })
+        })?;
+        Ok(found.map(|found| found.spec))
     }
 
     /// As [`lease`](Self::lease), and returns early when a task that the worker already holds has a signal: its worker
@@ -634,7 +667,7 @@ impl Coordinator {
         queues: Option<Vec<Name>>,
         after: Option<Name>,
         limit: usize,
-    ) -> Result<Vec<WaitingWorker>, RequestError> {
+    ) -> Result<WaitingPage, RequestError> {
         self.intake.list_polls(scope, queues, after, limit).await
     }
 

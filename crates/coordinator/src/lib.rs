@@ -67,7 +67,7 @@ pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use intake::PriorityClass;
 pub use item::{
     Answered, Granted, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
-    WaitingPolls, WaitingWorker,
+    WaitingPage, WaitingPolls, WaitingWorker,
 };
 #[cfg(feature = "http")]
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use store::effects::StoredEndpoint;
+use store::row_size;
 use verdict::effect::EndpointStatus;
 use verdict::run::RunRequest;
 use verdict::{Name, Request, Scope};
 
-use crate::item::{Item, RecoveryCall, TopologyCall};
+use crate::item::{Item, Poll, RecoveryCall, Submission, TopologyCall};
 use crate::outbox::Endpoints;
 
 /// What one commit takes. Measurements showed no gain beyond a thousand, and a commit this size still ends within milliseconds.
@@ -27,6 +28,15 @@ const REVIEWED_WEIGHT: usize = 4;
 /// Lines of a log that are written at the cost of about one task with its rows.
 const LOG_BYTES_PER_UNIT: usize = 4 * 1024;
 
+/// Bytes of a payload that are written at the cost of about one task with its rows.
+const PAYLOAD_BYTES_PER_UNIT: usize = 16 * 1024;
+
+/// Queues and kinds of a poll that are indexed at the cost of about one task with its rows.
+const POLLED_NAMES_PER_UNIT: usize = 64;
+
+/// What a list of polls takes between two batches, where it names as many queues and kinds as one answer does.
+pub(crate) const LIST_OF_POLLS_WEIGHT: usize = 16;
+
 /// The kinds of effects that tell of ends begin with one of these words.
 const ENDS: [&str; 2] = ["run.", "task."];
 
@@ -40,7 +50,7 @@ impl Item {
                 let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
                 let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
                 // A debounced one takes the place of another, which ends.
-                1 + steps + inherited + told()
+                1 + steps + inherited + told() + payload(submission)
             }
             Item::About { request, .. } => 1 + recorded(request) + told() + self.logged(),
             Item::Object(request) => request.weight(),
@@ -68,7 +78,8 @@ impl Item {
             },
             Item::WithChildren { request, children, effects, watched, .. } => {
                 let asked = children.len() + EFFECT_WEIGHT * effects.len() + watched.len();
-                1 + asked + recorded(request) + told() + self.logged()
+                let payloads: usize = children.iter().map(payload).sum();
+                1 + asked + payloads + recorded(request) + told() + self.logged()
             }
         }
     }
@@ -85,6 +96,14 @@ impl Item {
         }
         let (key, request) = self.about()?;
         may_end(request).then_some(&key.scope)
+    }
+}
+
+impl Poll {
+    /// What it takes to wait: it is indexed by each of its queues and kinds.
+    pub(crate) fn weight(&self) -> usize {
+        let names = self.queues.len() + self.kinds.as_ref().map_or(0, Vec::len);
+        1 + names / POLLED_NAMES_PER_UNIT
     }
 }
 
@@ -112,9 +131,15 @@ fn may_end(request: &Request) -> bool {
     }
 }
 
-/// The steps of a checkpoint call: each is a record.
+/// The steps of a checkpoint call: each is a record. And what is long of a result, an output or a signal.
 fn recorded(request: &Request) -> usize {
-    request.checkpoint_call().map_or(0, |call| call.steps.len())
+    let steps = request.checkpoint_call().map_or(0, |call| call.steps.len());
+    steps + row_size::request(request) / PAYLOAD_BYTES_PER_UNIT
+}
+
+/// What is long of an input.
+fn payload(submission: &Submission) -> usize {
+    submission.spec.input.as_str().len() / PAYLOAD_BYTES_PER_UNIT
 }
 
 /// How many endpoints may be told of an end in this scope.
@@ -141,12 +166,12 @@ mod tests {
     use store::TaskKey;
     use verdict::effect::Endpoint;
     use verdict::log::{Level, SentLine, SentLog};
-    use verdict::request::{Caller, Cancel, CancelMode, Heartbeat};
+    use verdict::request::{Caller, Cancel, CancelMode, Heartbeat, Outcome, Report};
     use verdict::run::{CheckpointCall, Then};
     use verdict::{Digest, TaskId, Time};
 
     use super::*;
-    use crate::item::{Submission, TopologyItem};
+    use crate::item::TopologyItem;
 
     /// A hundred endpoints that hear of every end, the most that a workspace has.
     fn hundred() -> Endpoints {
@@ -253,6 +278,38 @@ mod tests {
         let log = SentLog::new((0..1_000).map(line).collect()).map(Box::new);
         assert_eq!(beat().weight(&Endpoints::new()), 1);
         assert_eq!(beat().with_log(log).weight(&Endpoints::new()), 1 + 9);
+    }
+
+    #[test]
+    fn a_long_payload_weighs_by_its_bytes() {
+        let none = Endpoints::new();
+        let long = "x".repeat(250_000);
+        let run = submission(&format!(r#"{{"kind": "k", "queue": "q", "input": "{long}"}}"#));
+        let submit = |submission| Item::Submit { submission, input: Digest::from_bytes([0; 32]) };
+        assert_eq!(submit(run).weight(&none), 1 + 15);
+        let report = |output: &str| {
+            let outcome = Outcome::Succeeded { output: Some(output.into()) };
+            let (digest, claims, by) = (Digest::from_bytes([0; 32]), None, None);
+            about(Request::Report(Report { caller: caller(), outcome, claims, digest, by }))
+        };
+        assert_eq!(report("{}").weight(&none), 1);
+        assert_eq!(report(&long).weight(&none), 1 + 15);
+    }
+
+    #[test]
+    fn a_poll_weighs_by_the_queues_and_kinds_that_it_names() {
+        let poll = |queues: usize, kinds: usize| Poll {
+            scope: Scope::default(),
+            worker: "w".into(),
+            queues: vec!["q".into(); queues],
+            kinds: Some(vec!["k".into(); kinds]),
+            max: 1,
+            until: tokio::time::Instant::now(),
+            poll: None,
+            build: None,
+        };
+        assert_eq!(poll(2, 9).weight(), 1);
+        assert_eq!(poll(32, 256).weight(), 1 + 4);
     }
 
     #[test]

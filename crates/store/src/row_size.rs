@@ -70,13 +70,17 @@ pub fn task(found: &StoredTask) -> usize {
 }
 
 pub fn entry(entry: &Entry) -> usize {
-    let said = match &entry.request {
+    let decided: usize = entry.events.iter().map(event).sum();
+    PART_BYTES + request(&entry.request) + decided
+}
+
+/// What a request brings along to be kept.
+pub fn request(request: &Request) -> usize {
+    match request {
         Request::Report(asked) => report(asked),
         Request::Run(asked) => run_request(asked),
         _ => 0,
-    };
-    let decided: usize = entry.events.iter().map(event).sum();
-    PART_BYTES + said + decided
+    }
 }
 
 pub fn closed(closed: &ClosedAttempt) -> usize {

@@ -1267,8 +1267,9 @@ export interface LeaseRequest {
   /** Only these kinds; every kind when absent. */
   kinds?: Array<string> | null;
   /**
-   * At most this many leases. A worker that has no room asks for 0, and waits for signals about
-   * the tasks it holds.
+   * At most this many leases. Fewer where their inputs would be more than 4 MiB together: one is
+   * always granted, and the other tasks stay queued for the next poll. A worker that has no room
+   * asks for 0, and waits for signals about the tasks it holds.
    */
   max: number;
   /** Repeating a poll with the same id returns the same leases. */
