@@ -17,7 +17,7 @@ use store::{
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::approval::DecideCall;
-use verdict::plan::PlanRequest;
+use verdict::plan::{PlanRequest, Prepared};
 use verdict::recovery::PolicyRequest;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
@@ -42,6 +42,7 @@ use crate::item::{
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::outbox::{EffectFeed, EndpointDirectory};
+use crate::preparing::{PreparationHint, Preparer};
 use crate::recent_runs::RecentRuns;
 use crate::recovery::RecoveryDirectory;
 use crate::requests::CheckpointRequest;
@@ -93,6 +94,7 @@ pub struct Coordinator {
     endpoints: EndpointDirectory,
     effect_feed: EffectFeed,
     recovery: RecoveryDirectory,
+    preparations: PreparationHint,
     topologies: TopologyDirectory,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
@@ -150,6 +152,7 @@ impl Coordinator {
             endpoints,
             effect_feed: EffectFeed::default(),
             recovery,
+            preparations: PreparationHint::default(),
             topologies,
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
@@ -222,6 +225,7 @@ impl Coordinator {
             endpoints: self.endpoints.clone(),
             effect_feed: self.effect_feed.clone(),
             recovery: self.recovery.clone(),
+            preparations: self.preparations.clone(),
             topologies: self.topologies.clone(),
             trace_sender: trace_sender.clone(),
             firings: None,
@@ -475,6 +479,18 @@ impl Coordinator {
         replies
     }
 
+    /// What was found of the outputs that a step depends on.
+    pub(crate) async fn prepared(&self, key: TaskKey, prepared: Prepared) -> Reply {
+        let request = PlanRequest::Prepared(prepared);
+        self.about(key, Request::Run(Box::new(RunRequest::Plan(request)))).await
+    }
+
+    /// Judges the conditions of steps, and composes what people are asked, until it is dropped. A served coordinator does so by itself.
+    pub async fn prepare_steps(&self) {
+        let preparer = Preparer::new(self.clone());
+        preparer.run(tokio_util::sync::CancellationToken::new()).await;
+    }
+
     async fn about(&self, key: TaskKey, request: Request) -> Reply {
         let mut replies = self.intake.ask(vec![Item::asking(key, request)]).await;
         replies.pop().expect("one item has one reply")
@@ -525,6 +541,11 @@ impl Coordinator {
     #[cfg(feature = "http")]
     pub(crate) fn endpoints(&self) -> &EndpointDirectory {
         &self.endpoints
+    }
+
+    /// Where steps of plans wait to be prepared.
+    pub(crate) fn preparations(&self) -> &PreparationHint {
+        &self.preparations
     }
 
     /// For which runs recovery is wanted.

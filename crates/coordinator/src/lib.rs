@@ -37,6 +37,8 @@ pub mod item;
 pub mod metrics;
 mod object_snapshot;
 mod outbox;
+mod plan_outputs;
+mod preparing;
 #[cfg(feature = "http")]
 mod push;
 mod recent_runs;

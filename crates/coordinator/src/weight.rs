@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use store::effects::StoredEndpoint;
+use verdict::approval::{ApprovalCall, CONTENT_MAX};
 use verdict::effect::EndpointStatus;
-use verdict::run::RunRequest;
+use verdict::plan::PlanRequest;
+use verdict::run::{CheckpointCall, RunRequest};
 use verdict::{Name, Request, Scope};
 
-use crate::item::{Item, RecoveryCall, TopologyCall};
-use crate::outbox::Endpoints;
+use crate::item::{Item, RecoveryCall, Submission, TopologyCall};
+use crate::outbox::{Endpoints, questions};
 
 /// What one commit takes. Measurements showed no gain beyond a thousand, and a commit this size still ends within milliseconds.
 pub(crate) const BATCH_WEIGHT_MAX: usize = 1_024;
@@ -27,8 +29,11 @@ const REVIEWED_WEIGHT: usize = 4;
 /// Lines of a log that are written at the cost of about one task with its rows.
 const LOG_BYTES_PER_UNIT: usize = 4 * 1024;
 
-/// The kinds of effects that tell of ends begin with one of these words.
-const ENDS: [&str; 2] = ["run.", "task."];
+/// How often a decision writes what people are shown: in the row of the task, in its history, and in the index and its log.
+const CONTENT_WRITES: usize = 4;
+
+/// The kinds of effects that the coordinator itself asks for begin with one of these words: ends, and approvals.
+const TOLD: [&str; 3] = ["run.", "task.", questions::KINDS];
 
 impl Item {
     /// What the request writes at most, where these endpoints may be told of ends.
@@ -40,9 +45,12 @@ impl Item {
                 let steps = submission.steps.as_ref().map_or(0, |planned| planned.steps.len());
                 let inherited = submission.fork.as_ref().map_or(0, |fork| fork.items.len());
                 // A debounced one takes the place of another, which ends.
-                1 + steps + inherited + told()
+                1 + steps + inherited + told() + asked_at_once(submission, endpoints)
             }
-            Item::About { request, .. } => 1 + recorded(request) + told() + self.logged(),
+            Item::About { request, .. } => {
+                let told = told() * (1 + questions_in(request));
+                1 + recorded(request) + shown(request) + told + self.logged()
+            }
             Item::Object(request) => request.weight(),
             Item::Recovery(item) => match &item.call {
                 RecoveryCall::Match { notes } => 1 + notes.len(),
@@ -68,7 +76,8 @@ impl Item {
             },
             Item::WithChildren { request, children, effects, watched, .. } => {
                 let asked = children.len() + EFFECT_WEIGHT * effects.len() + watched.len();
-                1 + asked + recorded(request) + told() + self.logged()
+                let told = told() * (1 + questions_in(request));
+                1 + asked + recorded(request) + shown(request) + told + self.logged()
             }
         }
     }
@@ -117,6 +126,38 @@ fn recorded(request: &Request) -> usize {
     request.checkpoint_call().map_or(0, |call| call.steps.len())
 }
 
+/// What people are shown because of the request. How much a vote writes again is known only when it is decided.
+fn shown(request: &Request) -> usize {
+    let bytes = match (request, request.checkpoint_call().and_then(CheckpointCall::wait)) {
+        (_, Some(wait)) => wait.approvals.iter().map(ApprovalCall::content_bytes).sum(),
+        (Request::Run(run), None) => match &**run {
+            RunRequest::Decide(_) => CONTENT_MAX,
+            RunRequest::Plan(PlanRequest::Prepared(prepared)) => prepared.content_bytes(),
+            _ => 0,
+        },
+        _ => 0,
+    };
+    (CONTENT_WRITES * bytes).div_ceil(LOG_BYTES_PER_UNIT)
+}
+
+/// How many approvals the request opens.
+fn questions_in(request: &Request) -> usize {
+    let wait = request.checkpoint_call().and_then(CheckpointCall::wait);
+    wait.map_or(0, |wait| wait.approvals.len())
+}
+
+/// What it weighs that a plan which begins with a question tells of it.
+fn asked_at_once(submission: &Submission, endpoints: &Endpoints) -> usize {
+    let first = submission.stages.as_ref().and_then(|stages| stages.first());
+    let asks_first = first.is_some_and(|stage| stage.asks.is_some());
+    let steps = submission.steps.as_ref().map_or(&[][..], |planned| &planned.steps[..]);
+    let asking = steps.iter().filter(|step| step.terms.asks.is_some() && step.upstreams.is_empty());
+    match usize::from(asks_first) + asking.count() {
+        0 => 0,
+        questions => questions * EFFECT_WEIGHT * subscribers(endpoints, &submission.scope),
+    }
+}
+
 /// How many endpoints may be told of an end in this scope.
 fn subscribers(endpoints: &Endpoints, scope: &Scope) -> usize {
     let Some(of_scope) = endpoints.get(scope) else { return 0 };
@@ -133,7 +174,7 @@ fn hears_of_ends(word: &Name) -> bool {
         Some(beginning) => beginning.starts_with(*end) || end.starts_with(beginning),
         None => word.as_str().starts_with(*end),
     };
-    ENDS.iter().any(hears)
+    TOLD.iter().any(hears)
 }
 
 #[cfg(test)]
@@ -257,10 +298,10 @@ mod tests {
 
     #[test]
     fn words_that_subscribe_to_ends_are_counted_and_others_are_not() {
-        for word in ["*", "run.*", "task.*", "run.failed", "r*", "run.f*"] {
+        for word in ["*", "run.*", "task.*", "run.failed", "r*", "run.f*", "approval.opened"] {
             assert!(hears_of_ends(&word.into()), "{word}");
         }
-        for word in ["budget.*", "runs", "approval.requested", "b*"] {
+        for word in ["budget.*", "runs", "approvals", "b*"] {
             assert!(!hears_of_ends(&word.into()), "{word}");
         }
     }

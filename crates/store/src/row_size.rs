@@ -156,10 +156,13 @@ fn run_event(event: &RunEvent) -> usize {
         | RunEvent::ChildInherited(_)
         | RunEvent::Forked { .. }
         | RunEvent::Spawned { .. }
-        | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
         | RunEvent::BuildNoted(_)
         | RunEvent::Budget(_) => PART_BYTES,
+        RunEvent::ApprovalOpened(approval) => {
+            let content = approval.terms.content.as_ref();
+            PART_BYTES + content.map_or(0, |content| content.as_str().len())
+        }
         RunEvent::Plan(event) => plan_event(event),
         RunEvent::ApprovalClosed { .. } => 0,
         RunEvent::WaitAdvanced { .. }
@@ -176,6 +179,7 @@ fn plan_event(event: &PlanEvent) -> usize {
             steps.len() * PART_BYTES + upstreams * ITEM_BYTES
         }
         PlanEvent::DownstreamsTold { told, .. } => told.len() * ITEM_BYTES,
+        PlanEvent::Prepared { shown: Some(shown) } => PART_BYTES + shown.bytes(),
         _ => PART_BYTES,
     }
 }

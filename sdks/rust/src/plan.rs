@@ -90,6 +90,38 @@ impl PlanStep {
         PlanStep { wire, problem: None }
     }
 
+    /// What exactly is approved, shown to those who decide: up to 64 KiB of JSON, with references as in an input. For a step that asks
+    /// people.
+    pub fn content<J: Serialize + ?Sized>(mut self, content: &J) -> PlanStep {
+        match (Json::from_value(content), &mut self.wire.approval) {
+            (Ok(content), Some(terms)) => terms.content = Some(content),
+            (Ok(_), None) => {
+                let problem =
+                    "has a content, and asks no people; make it with `PlanStep::approval`";
+                self.problem = Some(format!("step `{}` {problem}", self.wire.key));
+            }
+            (Err(why), _) => {
+                let key = &self.wire.key;
+                self.problem = Some(format!("the content of step `{key}` has no JSON form: {why}"));
+            }
+        }
+        self
+    }
+
+    /// The step runs only if this condition holds, and is skipped otherwise, for example
+    /// `{"path": "check.output.total", "op": "at-least", "value": 1000}`. Steps after it run nevertheless.
+    pub fn when<J: Serialize + ?Sized>(mut self, condition: &J) -> PlanStep {
+        match Json::from_value(condition) {
+            Ok(condition) => self.wire.when = Some(condition),
+            Err(why) => {
+                let key = &self.wire.key;
+                self.problem =
+                    Some(format!("the condition of step `{key}` has no JSON form: {why}"));
+            }
+        }
+        self
+    }
+
     /// The queue of a step whose kind is a name.
     pub fn queue(mut self, queue: impl Into<String>) -> PlanStep {
         self.wire.queue = queue.into();
