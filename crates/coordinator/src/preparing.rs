@@ -137,21 +137,20 @@ impl Preparer {
     /// Prepares what waits, and says when to look again if nothing changes.
     async fn look(&self) -> Duration {
         match self.look_at_all().await {
-            Ok(()) if self.coordinator.store().status().writers > 1 => SCAN_SHARED,
-            Ok(()) => SCAN_ALONE,
-            Err(Interrupted::Store(failure)) => {
+            Ok(true) => REFUSED_PAUSE,
+            Ok(false) if self.coordinator.store().status().writers > 1 => SCAN_SHARED,
+            Ok(false) => SCAN_ALONE,
+            Err(failure) => {
                 tracing::warn!(error = %failure, "cannot prepare steps of plans");
-                REFUSED_PAUSE
-            }
-            Err(Interrupted::Refused(error)) => {
-                tracing::warn!(%error, "cannot carry on with steps of plans");
                 REFUSED_PAUSE
             }
         }
     }
 
-    /// Each step that waits is tried once, in turns over the scopes.
-    async fn look_at_all(&self) -> Result<(), Interrupted> {
+    /// Each step that waits is tried once, in turns over the scopes. Whether one was refused: it is tried again later, and keeps no
+    /// other step waiting.
+    async fn look_at_all(&self) -> Result<bool, Failure> {
+        let mut is_left = false;
         let mut turns: VecDeque<(Scope, Option<ObjectKey>)> =
             self.scopes().await?.into_iter().map(|scope| (scope, None)).collect();
         while let Some((scope, after)) = turns.pop_front() {
@@ -159,13 +158,20 @@ impl Preparer {
             let page = self.coordinator.browse().objects(&filter).await?;
             for object in &page {
                 let Some(id) = preparing::task_of(object) else { continue };
-                self.prepare(&TaskKey { scope: scope.clone(), id }).await?;
+                match self.prepare(&TaskKey { scope: scope.clone(), id }).await {
+                    Ok(()) => {}
+                    Err(Interrupted::Store(failure)) => return Err(failure),
+                    Err(Interrupted::Refused(error)) => {
+                        tracing::warn!(%error, task = %id, "cannot carry on with a step of a plan");
+                        is_left = true;
+                    }
+                }
             }
             if page.len() == SLICE {
                 turns.push_back((scope, page.last().map(|last| last.key.clone())));
             }
         }
-        Ok(())
+        Ok(is_left)
     }
 
     /// The scopes in which steps wait.

@@ -36,7 +36,8 @@ pub(crate) fn change(task: &mut Task, event: &PlanEvent, now: Time) {
         PlanEvent::Prepared { .. } => {
             let ready = match task.stages() {
                 Some(_) => Phase::Queued { due: now },
-                None => blocked(Some(now)),
+                // What it waited for is there. It keeps its state until a worker leases it, as after every wait.
+                None => Phase::Waiting(Box::new(Waiting::Ready { due: now })),
             };
             task.phase = asking(task, now).unwrap_or(ready);
         }
