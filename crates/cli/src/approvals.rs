@@ -8,7 +8,7 @@ use wire::{ApprovalDecision, ApprovalState, limits};
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::key_names::KeyNames;
 use crate::output::{self, Format};
-use crate::server;
+use crate::{server, visible};
 
 /// More approvals than a person reads.
 const LIMIT_MAX: usize = 10_000;
@@ -100,7 +100,7 @@ fn row(approval: &ApprovalView) -> [Cell; 6] {
     [
         Cell::new(&approval.approval_id),
         Cell::new(&approval.run_id),
-        Cell::new(approval.subject.as_deref().unwrap_or(&approval.key)),
+        Cell::new(visible::sentence(approval.subject.as_deref().unwrap_or(&approval.key))),
         Cell::new(format!("{} of {}", approval.votes.len(), approval.quorum)),
         Cell::new(approval.expires_at.map(|at| at.to_string()).unwrap_or_default()),
         Cell::new(approval.outcome.map(|outcome| outcome.as_str()).unwrap_or_default()),
@@ -121,13 +121,13 @@ fn describe(approval: &ApprovalView, names: &KeyNames) -> Result<(), CliError> {
     output::line(format_args!("{}  {outcome}", approval.approval_id))?;
     output::line(format_args!("run      {}  {}", approval.run_id, approval.key))?;
     if let Some(subject) = &approval.subject {
-        output::line(format_args!("subject  {subject}"))?;
+        output::line(format_args!("subject  {}", visible::sentence(subject)))?;
     }
-    if let Some(digest) = &approval.digest {
+    if let Some(digest) = quoted(approval) {
         output::line(format_args!("digest   {digest}"))?;
     }
     if let Some(content) = &approval.content {
-        output::line(format_args!("about    {content}"))?;
+        output::line(format_args!("content\n{}", visible::content(content)))?;
     }
     let who: Vec<&str> = approval.roles.iter().chain(&approval.keys).map(String::as_str).collect();
     let who = if who.is_empty() { "approver".to_owned() } else { who.join(", ") };
@@ -136,9 +136,12 @@ fn describe(approval: &ApprovalView, names: &KeyNames) -> Result<(), CliError> {
         output::line(format_args!("expires  {at}"))?;
     }
     for vote in &approval.votes {
-        let comment = vote.comment.as_deref().unwrap_or_default();
+        let comment = visible::sentence(vote.comment.as_deref().unwrap_or_default());
         let (decision, key, at) = (vote.decision.as_str(), names.spell(&vote.key_id), vote.at);
         output::line(format_args!("vote     {decision} by {key} at {at}  {comment}"))?;
+    }
+    if is_forged(approval) {
+        output::note("the content is not what the run asked about: its digest is another one");
     }
     if approval.state == ApprovalState::Pending {
         output::line(format_args!("approve  {}", command("approve", approval)))?;
@@ -147,10 +150,20 @@ fn describe(approval: &ApprovalView, names: &KeyNames) -> Result<(), CliError> {
     Ok(())
 }
 
+/// What a decision quotes: the digest of what is shown, computed here, or the one that the approval names without showing anything.
+fn quoted(approval: &ApprovalView) -> Option<String> {
+    approval.content.as_deref().map(visible::digest).or_else(|| approval.digest.clone())
+}
+
+/// Whether another content is shown than the run asked about.
+fn is_forged(approval: &ApprovalView) -> bool {
+    approval.content.is_some() && quoted(approval) != approval.digest
+}
+
 /// What to type to decide.
 pub(crate) fn command(verb: &str, approval: &ApprovalView) -> String {
     let id = &approval.approval_id;
-    let digest = approval.digest.as_ref().map(|digest| format!(" --digest {digest}"));
+    let digest = quoted(approval).map(|digest| format!(" --digest {digest}"));
     format!("tenure approvals {verb} {id}{}", digest.unwrap_or_default())
 }
 

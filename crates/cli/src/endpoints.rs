@@ -69,7 +69,7 @@ pub(crate) struct Update {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EndpointSettings {
-    /// Ends it is told of, such as run.failed, run.*, task.* or *; may be repeated [default: run.*]
+    /// What it is told of, such as run.failed, run.*, task.*, approval.* or *; may be repeated [default: run.*]
     #[arg(long = "type", value_name = "WORD")]
     types: Vec<String>,
     /// Tell it of no end: only what workers declare for it is sent

@@ -10,7 +10,7 @@ use wire::{ApprovalState, Code, EffectState, PauseStateState, limits};
 
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::output::{self, FAINT, Format};
-use crate::{approvals, effects, server};
+use crate::{approvals, effects, server, visible};
 
 /// The maximum page size of the server.
 const PAGE: u32 = *limits::PAGE_ITEMS.end() as u32;
@@ -157,11 +157,19 @@ fn print_pause(Pause { deployment, pause }: &Pause) -> Result<(), CliError> {
 }
 
 fn print_approval(approval: &ApprovalView) -> Result<(), CliError> {
-    let subject = approval.subject.as_deref().unwrap_or(&approval.key);
+    let subject = visible::sentence(approval.subject.as_deref().unwrap_or(&approval.key));
     let (run, id) = (&approval.run_id, &approval.approval_id);
     let until = approval.expires_at.map(|at| format!(", expires at {at}")).unwrap_or_default();
     output::line(format_args!("{run}  {subject}  APPROVAL{until}"))?;
+    if let Some(content) = &approval.content {
+        let shown = visible::content(content);
+        shown.lines().try_for_each(|line| output::line(format_args!("  {line}")))?;
+    }
     output::line(format_args!("  → tenure approvals show {id}"))?;
+    if approval.has_content && approval.content.is_none() {
+        // What is too long for a list is read before it is approved.
+        return Ok(());
+    }
     output::line(format_args!("  → {}", approvals::command("approve", approval)))
 }
 

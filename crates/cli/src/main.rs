@@ -60,6 +60,7 @@ mod tour;
 mod traces;
 mod unknown_command;
 mod verify;
+mod visible;
 mod work;
 mod workers;
 

@@ -69,6 +69,7 @@ use crate::intake::{IntakeReceiver, NewWorkSender};
 use crate::item::{Item, Outage};
 use crate::metrics::Metrics;
 use crate::outbox::{EffectFeed, EndpointDirectory};
+use crate::preparing::PreparationHint;
 use crate::recent_runs::RecentRuns;
 use crate::recovery::RecoveryDirectory;
 use crate::set_aside::SetAsideList;
@@ -104,6 +105,8 @@ pub(crate) struct Carrier<S: Store> {
     effect_feed: EffectFeed,
     /// For which runs recovery is wanted.
     recovery: RecoveryDirectory,
+    /// Where steps of plans wait to be prepared.
+    preparations: PreparationHint,
     /// Which deployments there are.
     topologies: TopologyDirectory,
     polls: Polls,
@@ -147,6 +150,7 @@ pub(crate) struct CarrierOptions {
     pub(crate) endpoints: EndpointDirectory,
     pub(crate) effect_feed: EffectFeed,
     pub(crate) recovery: RecoveryDirectory,
+    pub(crate) preparations: PreparationHint,
     pub(crate) topologies: TopologyDirectory,
     /// `None` where no spans are exported.
     pub(crate) trace_sender: Option<TraceSender>,
@@ -185,7 +189,8 @@ impl<S: Store> Carrier<S> {
         let outage = options.outage;
         let CarrierOptions { set_aside, allowances, sealer, ended_feed, trace_sender, .. } =
             options;
-        let CarrierOptions { endpoints, effect_feed, recovery, topologies, .. } = options;
+        let CarrierOptions { endpoints, effect_feed, recovery, preparations, topologies, .. } =
+            options;
         let firings = options.firings;
         let now = store.now();
         // The carrier of new work reads the stall detector of the one that handles leases.
@@ -212,6 +217,7 @@ impl<S: Store> Carrier<S> {
             endpoints,
             effect_feed,
             recovery,
+            preparations,
             topologies,
             stall,
             retention_state: RetentionState::new(retention),

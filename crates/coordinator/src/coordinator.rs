@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use store::{
-    Administration, DynBrowse, DynStore, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey,
+    Administration, BatchSpec, DynBrowse, DynStore, Failure, PeerHint, RemoteChange, RunsOn, Spec,
+    Store, TaskKey,
 };
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
 use verdict::approval::DecideCall;
-use verdict::plan::PlanRequest;
+use verdict::plan::{PlanRequest, Prepared};
 use verdict::recovery::PolicyRequest;
 use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
@@ -38,11 +39,12 @@ use crate::intake::{self, Intake, IntakeReceiver};
 #[cfg(feature = "http")]
 use crate::item::TopologyItem;
 use crate::item::{
-    Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleRequest, Submission,
-    UnavailableReason, WaitingWorker,
+    BatchGrant, Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleRequest,
+    Submission, UnavailableReason, WaitingPage,
 };
 use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
 use crate::outbox::{EffectFeed, EndpointDirectory};
+use crate::preparing::{PreparationHint, Preparer};
 use crate::recent_runs::RecentRuns;
 use crate::recovery::RecoveryDirectory;
 use crate::requests::CheckpointRequest;
@@ -55,6 +57,9 @@ use crate::worker_signals::{SignalWatch, WorkerSignals};
 
 /// `Retry-After` while leases from before the start are being recovered: the time of one commit.
 const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// `Retry-After` when what a granted task was submitted with could not be read.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often deployments that other coordinators made are read again.
 #[cfg(feature = "http")]
@@ -94,6 +99,7 @@ pub struct Coordinator {
     endpoints: EndpointDirectory,
     effect_feed: EffectFeed,
     recovery: RecoveryDirectory,
+    preparations: PreparationHint,
     topologies: TopologyDirectory,
     registry: Arc<Registry>,
     ready: Arc<AtomicBool>,
@@ -151,6 +157,7 @@ impl Coordinator {
             endpoints,
             effect_feed: EffectFeed::default(),
             recovery,
+            preparations: PreparationHint::default(),
             topologies,
             registry: Arc::new(registry),
             ready: Arc::new(AtomicBool::new(false)),
@@ -223,6 +230,7 @@ impl Coordinator {
             endpoints: self.endpoints.clone(),
             effect_feed: self.effect_feed.clone(),
             recovery: self.recovery.clone(),
+            preparations: self.preparations.clone(),
             topologies: self.topologies.clone(),
             trace_sender: trace_sender.clone(),
             firings: None,
@@ -287,8 +295,37 @@ impl Coordinator {
 
     /// Waits for work. Returns no grants if the poll times out.
     pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
-        let _waiting = WaitingPollGuard::new(&self.metrics.polls_waiting);
-        self.intake.poll(poll).await
+        let granted = {
+            let _waiting = WaitingPollGuard::new(&self.metrics.polls_waiting);
+            self.intake.poll(poll).await?
+        };
+        self.complete(granted).await
+    }
+
+    /// Reads what the commit of these grants did not: inputs that are long. What a task was submitted with never changes.
+    async fn complete(&self, grants: Vec<BatchGrant>) -> Result<Vec<Granted>, RequestError> {
+        let unread = self.intake.unread(&grants);
+        let mut granted = Vec::with_capacity(grants.len());
+        for grant in grants {
+            let spec = match &grant.spec {
+                BatchSpec::Whole(spec) => Some(spec.clone()),
+                BatchSpec::Long { .. } => self.spec_of(&grant.key()).await?,
+            };
+            // One that is gone has ended since, and was deleted.
+            granted.extend(spec.map(|spec| grant.complete(spec)));
+        }
+        unread.delivered();
+        Ok(granted)
+    }
+
+    async fn spec_of(&self, key: &TaskKey) -> Result<Option<Spec>, RequestError> {
+        let found = store::Browse::find(self.browse(), key).await;
+        let found = found.map_err(|failure| {
+            tracing::warn!(error = %failure, task = %key.id, "cannot read the input of a granted task");
+            let reason = UnavailableReason::of(&failure);
+            RequestError::Unavailable(Outage { reason, retry_after: READ_AGAIN_AFTER })
+        })?;
+        Ok(found.map(|found| found.spec))
     }
 
     /// As [`lease`](Self::lease), and returns early when a task that the worker already holds has a signal: its worker
@@ -481,6 +518,18 @@ impl Coordinator {
         replies
     }
 
+    /// What was found of the outputs that a step depends on.
+    pub(crate) async fn prepared(&self, key: TaskKey, prepared: Prepared) -> Reply {
+        let request = PlanRequest::Prepared(prepared);
+        self.about(key, Request::Run(Box::new(RunRequest::Plan(request)))).await
+    }
+
+    /// Judges the conditions of steps, and composes what people are asked, until it is dropped. A served coordinator does so by itself.
+    pub async fn prepare_steps(&self) {
+        let preparer = Preparer::new(self.clone());
+        preparer.run(tokio_util::sync::CancellationToken::new()).await;
+    }
+
     async fn about(&self, key: TaskKey, request: Request) -> Reply {
         let mut replies = self.intake.ask(vec![Item::asking(key, request)]).await;
         replies.pop().expect("one item has one reply")
@@ -531,6 +580,11 @@ impl Coordinator {
     #[cfg(feature = "http")]
     pub(crate) fn endpoints(&self) -> &EndpointDirectory {
         &self.endpoints
+    }
+
+    /// Where steps of plans wait to be prepared.
+    pub(crate) fn preparations(&self) -> &PreparationHint {
+        &self.preparations
     }
 
     /// For which runs recovery is wanted.
@@ -640,7 +694,7 @@ impl Coordinator {
         queues: Option<Vec<Name>>,
         after: Option<Name>,
         limit: usize,
-    ) -> Result<Vec<WaitingWorker>, RequestError> {
+    ) -> Result<WaitingPage, RequestError> {
         self.intake.list_polls(scope, queues, after, limit).await
     }
 

@@ -22,9 +22,9 @@ use verdict::{LeaseId, Name, Scope, Time};
 
 use self::lines::Lines;
 use crate::carry::ObjectCall;
-use crate::item::{Granted, Group, Item, Poll, Reply, RequestError, WaitingPoll, WaitingWorker};
+use crate::item::{BatchGrant, Group, Item, Poll, Reply, RequestError, WaitingPage, WaitingPoll};
 use crate::outbox::{EndpointDirectory, Endpoints};
-use crate::weight::BATCH_WEIGHT_MAX;
+use crate::weight::{BATCH_WEIGHT_MAX, LIST_OF_POLLS_WEIGHT};
 
 /// How many callers may wait with new work, and as many again in lines. At 2 ms per batch of a thousand this is less than
 /// twenty milliseconds of queue; a longer queue would delay answers without adding throughput.
@@ -91,13 +91,11 @@ impl Arrival {
             Arrival::Group(group) => group.items.iter().map(|item| item.weight(endpoints)).sum(),
             // Carried in a commit of its own, beside that of the batch.
             Arrival::Objects(call) => 1 + call.keys.len() / OBJECTS_PER_UNIT,
-            Arrival::Poll(_) => 1,
+            Arrival::Poll(waiting) => waiting.poll.weight(),
             Arrival::Administer { .. } => ADMINISTRATION_WEIGHT,
-            Arrival::Ping(_)
-            | Arrival::CountPolls(_)
-            | Arrival::ListPolls(_)
-            | Arrival::TasksEnded { .. }
-            | Arrival::Close => 0,
+            Arrival::CountPolls(_) => 1,
+            Arrival::ListPolls(_) => LIST_OF_POLLS_WEIGHT,
+            Arrival::Ping(_) | Arrival::TasksEnded { .. } | Arrival::Close => 0,
         }
     }
 
@@ -108,11 +106,9 @@ impl Arrival {
             Arrival::Poll(waiting) => Some(&waiting.poll.scope.tenant),
             Arrival::Objects(call) => call.keys.first().map(|key| &key.scope.tenant),
             Arrival::Administer { act, .. } => whose(act),
-            Arrival::Ping(_)
-            | Arrival::CountPolls(_)
-            | Arrival::ListPolls(_)
-            | Arrival::TasksEnded { .. }
-            | Arrival::Close => None,
+            Arrival::CountPolls(asked) => Some(&asked.scope.tenant),
+            Arrival::ListPolls(asked) => Some(&asked.scope.tenant),
+            Arrival::Ping(_) | Arrival::TasksEnded { .. } | Arrival::Close => None,
         }
     }
 
@@ -158,7 +154,7 @@ pub(crate) struct ListPolls {
     pub(crate) after: Option<Name>,
     /// How many workers to list.
     pub(crate) limit: usize,
-    pub(crate) reply: oneshot::Sender<Vec<WaitingWorker>>,
+    pub(crate) reply: oneshot::Sender<WaitingPage>,
 }
 
 /// The sending side, shared by all callers.
@@ -402,11 +398,17 @@ impl Intake {
         let _ = self.endpoints.set(endpoints.clone());
     }
 
-    pub(crate) async fn poll(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
+    pub(crate) async fn poll(&self, poll: Poll) -> Result<Vec<BatchGrant>, RequestError> {
         let (reply, granted) = oneshot::channel();
         self.send(&self.new_work, Arrival::Poll(WaitingPoll { poll, reply }))?;
         let mut taker = GrantGuard { intake: self, granted };
         (&mut taker.granted).await.unwrap_or(Err(RequestError::ShuttingDown))
+    }
+
+    /// Hands these grants back unless they are delivered.
+    pub(crate) fn unread(&self, grants: &[BatchGrant]) -> UnreadGrants<'_> {
+        let grants = grants.iter().map(|it| (it.key(), it.lease())).collect();
+        UnreadGrants { intake: self, grants }
     }
 
     /// Answers when the act is durable.
@@ -504,7 +506,7 @@ impl Intake {
         queues: Option<Vec<Name>>,
         after: Option<Name>,
         limit: usize,
-    ) -> Result<Vec<WaitingWorker>, RequestError> {
+    ) -> Result<WaitingPage, RequestError> {
         let (reply, polls) = oneshot::channel();
         let asked = Arrival::ListPolls(ListPolls { scope, queues, after, limit, reply });
         self.new_work.try_send(asked).map_err(refused)?;
@@ -551,7 +553,26 @@ fn refused(why: TrySendError<Arrival>) -> RequestError {
 /// back instead of being left to lease expiry.
 struct GrantGuard<'a> {
     intake: &'a Intake,
-    granted: oneshot::Receiver<Result<Vec<Granted>, RequestError>>,
+    granted: oneshot::Receiver<Result<Vec<BatchGrant>, RequestError>>,
+}
+
+/// Grants that are being completed. They are handed back if that fails, or if their caller gives up.
+pub(crate) struct UnreadGrants<'a> {
+    intake: &'a Intake,
+    grants: Vec<(TaskKey, LeaseId)>,
+}
+
+impl UnreadGrants<'_> {
+    /// The caller has everything.
+    pub(crate) fn delivered(mut self) {
+        self.grants.clear();
+    }
+}
+
+impl Drop for UnreadGrants<'_> {
+    fn drop(&mut self) {
+        self.intake.hand_back(std::mem::take(&mut self.grants).into_iter());
+    }
 }
 
 impl Drop for GrantGuard<'_> {

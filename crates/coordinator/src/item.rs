@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
+use store::{BatchSpec, Failure, FailureKind, Spec, TaskKey, TaskWithSpec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use topology::Topology;
@@ -465,7 +465,7 @@ pub struct Poll {
 #[derive(Debug)]
 pub(crate) struct WaitingPoll {
     pub(crate) poll: Poll,
-    pub(crate) reply: oneshot::Sender<Result<Vec<Granted>, RequestError>>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<BatchGrant>, RequestError>>,
 }
 
 /// A worker that waits for work.
@@ -473,6 +473,14 @@ pub(crate) struct WaitingPoll {
 pub struct WaitingWorker {
     pub worker: Name,
     pub polls: Vec<WaitingPolls>,
+}
+
+/// Workers that wait, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitingPage {
+    pub workers: Vec<WaitingWorker>,
+    /// Whether there are more workers than one answer looks at.
+    pub is_cut: bool,
 }
 
 /// Polls of one worker that ask for the same.
@@ -485,6 +493,34 @@ pub struct WaitingPolls {
     pub max: usize,
 }
 
+/// A leased task as its batch knows it: what it was submitted with may be left to be read after the commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BatchGrant {
+    /// Running, with its lease.
+    pub(crate) task: Task,
+    pub(crate) spec: BatchSpec,
+    pub(crate) at: Time,
+}
+
+impl BatchGrant {
+    pub(crate) fn new(ready: TaskWithSpec, at: Time) -> Self {
+        Self { task: ready.task, spec: ready.spec, at }
+    }
+
+    pub(crate) fn key(&self) -> TaskKey {
+        TaskKey { scope: self.task.scope.clone(), id: self.task.id }
+    }
+
+    pub(crate) fn lease(&self) -> LeaseId {
+        self.task.lease().expect("a granted task has a lease").id
+    }
+
+    /// With what the task was submitted with.
+    pub(crate) fn complete(self, spec: Spec) -> Granted {
+        Granted { task: self.task, spec, at: self.at }
+    }
+}
+
 /// A leased task with everything its worker needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
@@ -495,10 +531,6 @@ pub struct Granted {
 }
 
 impl Granted {
-    pub(crate) fn new(ready: TaskWithSpec, at: Time) -> Self {
-        Self { task: ready.task, spec: ready.spec, at }
-    }
-
     pub fn key(&self) -> TaskKey {
         TaskKey { scope: self.task.scope.clone(), id: self.task.id }
     }

@@ -37,6 +37,8 @@ pub mod item;
 pub mod metrics;
 mod object_snapshot;
 mod outbox;
+mod plan_outputs;
+mod preparing;
 #[cfg(feature = "http")]
 mod push;
 mod recent_runs;
@@ -67,7 +69,7 @@ pub use ids::{Entropy, OsEntropy, SeededEntropy};
 pub use intake::PriorityClass;
 pub use item::{
     Answered, Granted, Outage, Poll, Reply, RequestError, Submission, UnavailableReason,
-    WaitingPolls, WaitingWorker,
+    WaitingPage, WaitingPolls, WaitingWorker,
 };
 #[cfg(feature = "http")]
 pub use server::{Plaintext, ServeError, ServeOptions, Server, TlsFiles, serve};

@@ -25,6 +25,7 @@ pub(crate) mod deliverer;
 mod directory;
 mod endings;
 mod feed;
+pub(crate) mod questions;
 #[cfg(feature = "http")]
 pub(crate) mod secrets;
 #[cfg(feature = "http")]
@@ -35,3 +36,4 @@ pub(crate) use self::endings::of_end;
 #[cfg(feature = "http")]
 pub(crate) use self::feed::Candidate;
 pub(crate) use self::feed::{EffectFeed, is_of_feed};
+pub(crate) use self::questions::of_approvals;

@@ -35,6 +35,7 @@ use crate::http::{AppState, Timeouts, router, router_of_metrics};
 use crate::ids::OsEntropy;
 use crate::outbox::deliverer::{Courier, Deliverer};
 use crate::outbox::teller::Teller;
+use crate::preparing::Preparer;
 use crate::push::dispatcher::Dispatcher;
 use crate::recovery::recoverer::Recoverer;
 use crate::submit_defaults::SubmitDefaults;
@@ -316,15 +317,17 @@ fn start_delivering(
     (closing, tokio::spawn(all))
 }
 
-/// Evaluates and carries out recovery, and runs the roles of deployments, beside everything else.
+/// Evaluates and carries out recovery, runs the roles of deployments, and prepares steps of plans, beside everything else.
 fn start_recovering(coordinator: Coordinator) -> (CancellationToken, JoinHandle<()>) {
     let closing = CancellationToken::new();
-    let (roles, recoverer) = (Roles::new(coordinator.clone()), Recoverer::new(coordinator));
-    let (working, recovering) = (closing.clone(), closing.clone());
-    let both = async move {
-        tokio::join!(roles.run(working), recoverer.run(recovering));
+    let (roles, recoverer) = (Roles::new(coordinator.clone()), Recoverer::new(coordinator.clone()));
+    let preparer = Preparer::new(coordinator);
+    let (working, recovering, preparing) = (closing.clone(), closing.clone(), closing.clone());
+    let all = async move {
+        let prepared = preparer.run(preparing);
+        tokio::join!(roles.run(working), recoverer.run(recovering), prepared);
     };
-    (closing, tokio::spawn(both))
+    (closing, tokio::spawn(all))
 }
 
 /// Ranges that effects may be sent to, each an address with the length of its prefix. The error is the text that is none.

@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use store::effects::StoredEndpoint;
+use store::row_size;
+use verdict::approval::{ApprovalCall, CONTENT_MAX};
 use verdict::effect::EndpointStatus;
-use verdict::request::Outcome;
-use verdict::run::{RunRequest, Then};
+use verdict::plan::PlanRequest;
+use verdict::run::{CheckpointCall, RunRequest};
 use verdict::{Name, Request, Scope};
 
-use crate::item::{ForkItem, Item, RecoveryCall, StepSubmission, Submission, TopologyCall};
-use crate::outbox::Endpoints;
+use crate::item::{ForkItem, Item, Poll, RecoveryCall, StepSubmission, Submission, TopologyCall};
+use crate::outbox::{Endpoints, questions};
 
 /// What one commit takes. Measurements showed no gain beyond a thousand, and a commit this size still ends within milliseconds.
 pub(crate) const BATCH_WEIGHT_MAX: usize = 1_024;
@@ -32,11 +34,20 @@ const LOG_BYTES_PER_UNIT: usize = 4 * 1024;
 /// fifteenth of the time of a step.
 const EDGES_PER_UNIT: usize = 8;
 
-/// Inputs and results that are written at the cost of about one task with its rows.
+/// Bytes of a payload that are written at the cost of about one task with its rows.
 pub(crate) const PAYLOAD_BYTES_PER_UNIT: usize = 16 * 1024;
 
-/// The kinds of effects that tell of ends begin with one of these words.
-const ENDS: [&str; 2] = ["run.", "task."];
+/// Queues and kinds of a poll that are indexed at the cost of about one task with its rows.
+const POLLED_NAMES_PER_UNIT: usize = 64;
+
+/// What a list of polls takes between two batches, where it names as many queues and kinds as one answer does.
+pub(crate) const LIST_OF_POLLS_WEIGHT: usize = 16;
+
+/// How often a decision writes what people are shown: in the row of the task, in its history, and in the index and its log.
+const CONTENT_WRITES: usize = 4;
+
+/// The kinds of effects that the coordinator itself asks for begin with one of these words: ends, and approvals.
+const TOLD: [&str; 3] = ["run.", "task.", questions::KINDS];
 
 impl Item {
     /// What the request writes at most, where these endpoints may be told of ends.
@@ -45,8 +56,13 @@ impl Item {
             || self.ends_in().map_or(0, |scope| EFFECT_WEIGHT * subscribers(endpoints, scope));
         match self {
             // A debounced one takes the place of another, which ends.
-            Item::Submit { submission, .. } => of_submission(submission) + told(),
-            Item::About { request, .. } => 1 + recorded(request) + told() + self.logged(),
+            Item::Submit { submission, .. } => {
+                of_submission(submission) + told() + asked_at_once(submission, endpoints)
+            }
+            Item::About { request, .. } => {
+                let told = told() * (1 + questions_in(request));
+                1 + recorded(request) + shown(request) + told + self.logged()
+            }
             Item::Object(request) => request.weight(),
             Item::Recovery(item) => match &item.call {
                 RecoveryCall::Match { notes } => 1 + notes.len(),
@@ -73,7 +89,8 @@ impl Item {
             Item::WithChildren { request, children, effects, watched, .. } => {
                 let children: usize = children.iter().map(of_submission).sum();
                 let asked = children + EFFECT_WEIGHT * effects.len() + watched.len();
-                1 + asked + recorded(request) + told() + self.logged()
+                let told = told() * (1 + questions_in(request));
+                1 + asked + recorded(request) + shown(request) + told + self.logged()
             }
         }
     }
@@ -114,6 +131,14 @@ fn steps(submission: &Submission) -> &[StepSubmission] {
     submission.steps.as_ref().map_or(&[], |planned| &planned.steps)
 }
 
+impl Poll {
+    /// What it takes to wait: it is indexed by each of its queues and kinds.
+    pub(crate) fn weight(&self) -> usize {
+        let names = self.queues.len() + self.kinds.as_ref().map_or(0, Vec::len);
+        1 + names / POLLED_NAMES_PER_UNIT
+    }
+}
+
 fn may_end(request: &Request) -> bool {
     match request {
         Request::Submit(_)
@@ -138,25 +163,42 @@ fn may_end(request: &Request) -> bool {
     }
 }
 
-/// The steps of a checkpoint call, each of which is a record, and what they or the report of an attempt returned.
+/// The steps of a checkpoint call: each is a record. And what is long of a result, an output or a signal.
 fn recorded(request: &Request) -> usize {
-    let Some(call) = request.checkpoint_call() else {
-        return request.report().map_or(0, |report| returned(&report.outcome));
-    };
-    let results: usize = call.steps.iter().map(|it| it.step.bytes()).sum();
-    let end = match &call.then {
-        Then::Report { outcome, .. } => returned(outcome),
-        Then::Continue | Then::Wait(_) | Then::Diverged(_) => 0,
-    };
-    call.steps.len() + results / PAYLOAD_BYTES_PER_UNIT + end
+    let steps = request.checkpoint_call().map_or(0, |call| call.steps.len());
+    steps + row_size::request(request) / PAYLOAD_BYTES_PER_UNIT
 }
 
-fn returned(outcome: &Outcome) -> usize {
-    let output = match outcome {
-        Outcome::Succeeded { output } | Outcome::Cancelled { output } => output.as_ref(),
-        Outcome::Failed(_) | Outcome::Released => None,
+/// What people are shown because of the request. How much a vote writes again is known only when it is decided.
+fn shown(request: &Request) -> usize {
+    let bytes = match (request, request.checkpoint_call().and_then(CheckpointCall::wait)) {
+        (_, Some(wait)) => wait.approvals.iter().map(ApprovalCall::content_bytes).sum(),
+        (Request::Run(run), None) => match &**run {
+            RunRequest::Decide(_) => CONTENT_MAX,
+            RunRequest::Plan(PlanRequest::Prepared(prepared)) => prepared.content_bytes(),
+            _ => 0,
+        },
+        _ => 0,
     };
-    output.map_or(0, |output| output.as_str().len()) / PAYLOAD_BYTES_PER_UNIT
+    (CONTENT_WRITES * bytes).div_ceil(LOG_BYTES_PER_UNIT)
+}
+
+/// How many approvals the request opens.
+fn questions_in(request: &Request) -> usize {
+    let wait = request.checkpoint_call().and_then(CheckpointCall::wait);
+    wait.map_or(0, |wait| wait.approvals.len())
+}
+
+/// What it weighs that a plan which begins with a question tells of it.
+fn asked_at_once(submission: &Submission, endpoints: &Endpoints) -> usize {
+    let first = submission.stages.as_ref().and_then(|stages| stages.first());
+    let asks_first = first.is_some_and(|stage| stage.asks.is_some());
+    let steps = submission.steps.as_ref().map_or(&[][..], |planned| &planned.steps[..]);
+    let asking = steps.iter().filter(|step| step.terms.asks.is_some() && step.upstreams.is_empty());
+    match usize::from(asks_first) + asking.count() {
+        0 => 0,
+        questions => questions * EFFECT_WEIGHT * subscribers(endpoints, &submission.scope),
+    }
 }
 
 /// How many endpoints may be told of an end in this scope.
@@ -175,7 +217,7 @@ fn hears_of_ends(word: &Name) -> bool {
         Some(beginning) => beginning.starts_with(*end) || end.starts_with(beginning),
         None => word.as_str().starts_with(*end),
     };
-    ENDS.iter().any(hears)
+    TOLD.iter().any(hears)
 }
 
 #[cfg(test)]
@@ -184,8 +226,8 @@ mod tests {
     use store::objects::schedule_change;
     use verdict::effect::Endpoint;
     use verdict::log::{Level, SentLine, SentLog};
-    use verdict::request::{Caller, Cancel, CancelMode, Heartbeat};
-    use verdict::run::CheckpointCall;
+    use verdict::request::{Caller, Cancel, CancelMode, Heartbeat, Outcome, Report};
+    use verdict::run::{CheckpointCall, Then};
     use verdict::schedule::{CatchUp, Overlap, Recurrence, RunSize, Schedule, Template, Terms};
     use verdict::{Digest, Object, ObjectKey, ObjectType, Span, TaskId, Time};
 
@@ -289,18 +331,6 @@ mod tests {
         let input = "x".repeat(200 * 1024);
         let large = submission(&format!(r#"{{"kind": "k", "queue": "q", "input": "{input}"}}"#));
         assert_eq!(of_submission(&large), 1 + 12, "200 KiB and two quotes");
-        let report = |output: Option<verdict::Json>| {
-            about(Request::Report(verdict::request::Report {
-                caller: caller(),
-                outcome: Outcome::Succeeded { output },
-                digest: Digest::from_bytes([0; 32]),
-                claims: None,
-                by: None,
-            }))
-            .weight(&Endpoints::new())
-        };
-        let output = format!("\"{input}\"");
-        assert_eq!(report(Some(output.as_str().into())) - report(None), 12);
     }
 
     /// A schedule that a second calendar instant has reached.
@@ -357,11 +387,43 @@ mod tests {
     }
 
     #[test]
+    fn a_long_payload_weighs_by_its_bytes() {
+        let none = Endpoints::new();
+        let long = "x".repeat(250_000);
+        let run = submission(&format!(r#"{{"kind": "k", "queue": "q", "input": "{long}"}}"#));
+        let submit = |submission| Item::Submit { submission, input: Digest::from_bytes([0; 32]) };
+        assert_eq!(submit(run).weight(&none), 1 + 15);
+        let report = |output: &str| {
+            let outcome = Outcome::Succeeded { output: Some(output.into()) };
+            let (digest, claims, by) = (Digest::from_bytes([0; 32]), None, None);
+            about(Request::Report(Report { caller: caller(), outcome, claims, digest, by }))
+        };
+        assert_eq!(report("{}").weight(&none), 1);
+        assert_eq!(report(&long).weight(&none), 1 + 15);
+    }
+
+    #[test]
+    fn a_poll_weighs_by_the_queues_and_kinds_that_it_names() {
+        let poll = |queues: usize, kinds: usize| Poll {
+            scope: Scope::default(),
+            worker: "w".into(),
+            queues: vec!["q".into(); queues],
+            kinds: Some(vec!["k".into(); kinds]),
+            max: 1,
+            until: tokio::time::Instant::now(),
+            poll: None,
+            build: None,
+        };
+        assert_eq!(poll(2, 9).weight(), 1);
+        assert_eq!(poll(32, 256).weight(), 1 + 4);
+    }
+
+    #[test]
     fn words_that_subscribe_to_ends_are_counted_and_others_are_not() {
-        for word in ["*", "run.*", "task.*", "run.failed", "r*", "run.f*"] {
+        for word in ["*", "run.*", "task.*", "run.failed", "r*", "run.f*", "approval.opened"] {
             assert!(hears_of_ends(&word.into()), "{word}");
         }
-        for word in ["budget.*", "runs", "approval.requested", "b*"] {
+        for word in ["budget.*", "runs", "approvals", "b*"] {
             assert!(!hears_of_ends(&word.into()), "{word}");
         }
     }

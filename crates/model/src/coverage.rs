@@ -54,7 +54,7 @@ const MOMENTS: [&str; 5] = [
 
 /// What durable runs add stands at the end of each list; the worlds of runs have goals of their own.
 const PLAIN_OUTCOMES: usize = AttemptOutcome::ALL.len() - 2;
-const PLAIN_REASONS: usize = Reason::ALL.len() - 11;
+const PLAIN_REASONS: usize = Reason::ALL.len() - 12;
 
 const OUTCOMES_AT: usize = PLAIN_ROWS;
 const REASONS_AT: usize = OUTCOMES_AT + PLAIN_OUTCOMES;

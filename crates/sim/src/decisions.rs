@@ -191,6 +191,7 @@ fn tell_of_plan(decision: &mut Decision, event: &PlanEvent, found: &StoredTask) 
         | PlanEvent::StepBlamed(_)
         | PlanEvent::DownstreamsTold { .. }
         | PlanEvent::Released { .. }
+        | PlanEvent::Prepared { .. }
         | PlanEvent::DoneBy(_) => {}
     }
 }
@@ -223,7 +224,7 @@ fn cause(request: &Request) -> Cause {
             RunRequest::Plan(request) => match request {
                 PlanRequest::Submit(_) => Cause::Submit,
                 PlanRequest::Advance(_) => Cause::Report,
-                PlanRequest::InputUnresolved { .. } => Cause::Sweep,
+                PlanRequest::InputUnresolved { .. } | PlanRequest::Prepared(_) => Cause::Sweep,
             },
             // What it used makes no difference to what it is.
             RunRequest::Metered(metered) => cause(&metered.call),

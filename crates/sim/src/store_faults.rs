@@ -388,7 +388,7 @@ impl SimBatch<'_> {
     async fn recall(&mut self, lookup: Lookup<'_>) -> Result<Found, Failure> {
         self.call("polled").await?;
         let found = self.inner.look_up(lookup).await?;
-        if found.leased.iter().any(|leases| !leases.is_empty()) {
+        if found.leased.iter().flatten().any(|leases| !leases.is_empty()) {
             self.store_faults.log.reach_goal(CoverageGoal::GrantRecalled);
         }
         Ok(found)

@@ -4,6 +4,8 @@
 //! the rows that were read become tasks, ends and attempts. Lists name their tables by one letter: `live l`,
 //! `inputs i`, `done d`, `attempts a`, `history h`, `refused r`.
 
+use std::sync::LazyLock;
+
 use verdict::build::queue_of;
 use verdict::event::Submitted;
 use verdict::{
@@ -14,7 +16,7 @@ use verdict::{
 use crate::codec::inline_history::InlineHistory;
 use crate::codec::packed_terms::Terms;
 use crate::codec::{Stored, delta, outcome_word};
-use crate::row::{Bodies, Entry, Refused, Spec, TaskKey};
+use crate::row::{BatchSpec, Bodies, Entry, Refused, SPEC_IN_BATCH_BYTES_MAX, Spec, TaskKey};
 use crate::tables::{
     Attempt, AttemptRow, ColumnValue, Created, CreatedRow, DoneRun, DoneRunRow, DoneState,
     DoneStateRow, HistoryEntry, HistoryEntryRow, LiveLease, LiveLeaseRow, LiveRun, LiveRunRow,
@@ -102,6 +104,12 @@ impl<'a, R: Row> Columns<'a, R> {
 
     pub(crate) fn long(&mut self) -> Result<i64, R::Error> {
         self.optional_long()?.ok_or_else(|| self.unreadable("it is null"))
+    }
+
+    /// A number of bytes.
+    fn size(&mut self) -> Result<usize, R::Error> {
+        let size = self.optional_int()?.and_then(|size| usize::try_from(size).ok());
+        size.ok_or_else(|| self.unreadable("it is no size"))
     }
 
     pub(crate) fn optional_flag(&mut self) -> Result<Option<bool>, R::Error> {
@@ -413,6 +421,32 @@ pub(crate) fn spec<R: Row>(columns: &mut Columns<'_, R>) -> Result<Spec, R::Erro
         input,
     } = Specification::read(columns)?;
     Ok(Spec { input, goal, task_key, asset_id, resources, labels, traceparent, key, fingerprint })
+}
+
+/// [`SPEC`] for a batch: with the sizes in front, and without what is long ([`BatchSpec`]). The sizes are known without reading what
+/// they are of.
+pub(crate) static BATCH_SPEC: LazyLock<String> = LazyLock::new(|| {
+    let bytes = |column: &str| format!("coalesce(octet_length({column}),0)");
+    let all = ["i.input", "i.labels", "i.goal"].map(bytes).join(" + ");
+    let short = |column: &str, name: &str| {
+        format!("CASE WHEN {all} <= {SPEC_IN_BATCH_BYTES_MAX} THEN {column} END AS {name}")
+    };
+    let list = instead(SPEC, "i.input", &short("i.input", "input"));
+    let list = instead(&list, "i.labels", &short("i.labels", "labels"));
+    format!("{all} AS spec_bytes, octet_length(i.input) AS input_bytes, {list}")
+});
+
+pub(crate) fn batch_spec<R: Row>(columns: &mut Columns<'_, R>) -> Result<BatchSpec, R::Error> {
+    let (all, input_bytes) = (columns.size()?, columns.size()?);
+    if all <= SPEC_IN_BATCH_BYTES_MAX {
+        return spec(columns).map(BatchSpec::Whole);
+    }
+    let listed = || Specification::COLUMNS.iter().map(|column| column.name);
+    let before = listed().position(|name| name == "traceparent").expect("it is a column of these");
+    columns.skip(before);
+    let traceparent = columns.column("traceparent")?;
+    columns.skip(Specification::COLUMNS.len() - before - 1);
+    Ok(BatchSpec::Long { input_bytes, traceparent })
 }
 
 /// [`SPEC`] for a list: with the input only where it is requested.

@@ -59,7 +59,7 @@ pub use pauses::{PauseChange, PausedQueues, QueuePause};
 pub use postgres::PostgresStore;
 pub use record_seals::{EndedRecord, EndedRecords, Leaf, Leaves, RecordSeal, SealFilter, SealsOf};
 pub use row::{
-    Ahead, Backlog, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter,
+    Ahead, Backlog, BatchSpec, Bodies, Change, EndedPosition, EndedTask, Entry, Filter, FlowFilter,
     FlowKeyRow, FlowRef, HeldLeases, IdempotencyKey, KeyOwner, LabelFilter, Listed, Listing,
     PAGE_BYTES_MAX, PageStop, PollRef, QueueDepth, Refused, Renewals, Resources, Spec, StoredTask,
     TaskBundle, TaskKey, TaskRows, TaskWithSpec, Unfinished, Want,
@@ -70,8 +70,8 @@ pub use runs::{
 };
 pub use schema::Schema;
 pub use seam::{
-    Batch, CancelHint, Claimable, Decided, PeerHint, Plan, PolledQueues, RemoteChange, RunsOn,
-    Selection, Store, StoreStatus, Writer,
+    Batch, CancelHint, Claimable, Decided, KindLooks, PeerHint, Plan, PolledQueues, RemoteChange,
+    RunsOn, Selection, Store, StoreStatus, Writer,
 };
 pub use spend::{SpendQuery, SpendRow};
 pub use sqlite::SqliteStore;

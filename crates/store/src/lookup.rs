@@ -15,6 +15,34 @@ use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, Task
 use crate::runs::{RunLookup, SavedMessage};
 use crate::spend::SpendQuery;
 
+/// Leases of polls that one lookup reads, but all of one poll: as many as a commit grants.
+pub const POLLED_LEASES_MAX: usize = 1_024;
+
+/// Which polls one lookup serves, by how many leases each of them has.
+pub struct PolledRoom {
+    left: usize,
+    is_untouched: bool,
+}
+
+impl Default for PolledRoom {
+    fn default() -> Self {
+        Self { left: POLLED_LEASES_MAX, is_untouched: true }
+    }
+}
+
+impl PolledRoom {
+    /// Whether a poll with so many leases is served.
+    pub fn takes(&mut self, leases: usize) -> bool {
+        if leases == 0 {
+            return true;
+        }
+        let fits = leases <= self.left || std::mem::take(&mut self.is_untouched);
+        self.is_untouched = false;
+        self.left = if fits { self.left.saturating_sub(leases) } else { 0 };
+        fits
+    }
+}
+
 /// The names to look up. What is left empty costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup<'a> {
@@ -26,7 +54,7 @@ pub struct Lookup<'a> {
     pub lock_wait: LockWait,
     /// Leases whose attempts may be closed.
     pub leases: &'a [(TaskId, LeaseId)],
-    /// Polls whose leases are to be found.
+    /// Polls whose leases are to be found, up to [`POLLED_LEASES_MAX`].
     pub polls: &'a [PollRef],
     /// Whether to read the shortest lease among running tasks.
     pub shortest_lease: bool,
@@ -98,8 +126,9 @@ pub struct Found {
     /// The task that last used a key, while the key is remembered.
     pub owners: Vec<Option<(KeyOwner, Loaded)>>,
     pub closed: Vec<Option<ClosedAttempt>>,
-    /// Running tasks whose leases were granted to a poll.
-    pub leased: Vec<Vec<TaskWithSpec>>,
+    /// Running tasks whose leases were granted to a poll, in the order of their ids. `None` where those of polls before it were
+    /// enough for one lookup; a poll without leases has none to wait for.
+    pub leased: Vec<Option<Vec<TaskWithSpec>>>,
     /// `None` also where one process has all writers, which know of every lease anyway.
     pub shortest_lease: Option<Span>,
     /// What requests about durable runs named: what [`verdict::run::Records::load`] would load. The results of steps are

@@ -9,7 +9,7 @@ use verdict::plan::PlanState;
 use verdict::run::Checkpoint;
 use verdict::{
     ClosedAttempt, Digest, Done, Event, Fence, LeaseId, Moment, Name, Refusal, Request, RunRequest,
-    RunState, Scope, Settled, Subject, Task, TaskId, Time, WorkerVerdict,
+    RunState, Scope, Settled, Subject, Task, TaskId, Text, Time, WorkerVerdict,
 };
 pub use verdict::{
     FlowRef, IdempotencyKey, KeyOwner, Renewals, Resources, Spec, TaskKey, Unfinished,
@@ -246,6 +246,9 @@ pub struct Backlog {
     pub queue: Name,
     /// An upper bound of the tasks it holds, of all kinds.
     pub tasks: usize,
+    /// The kinds of these tasks, of those that polls of the scope name. None that is there is missing; `None` if they are not
+    /// known, or too many to look at.
+    pub kinds: Option<Vec<Name>>,
 }
 
 /// A poll with a name, so that the same poll repeated finds the tasks it was given.
@@ -260,7 +263,44 @@ pub struct PollRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskWithSpec {
     pub task: Task,
-    pub spec: Spec,
+    pub spec: BatchSpec,
+}
+
+/// What a batch may read of what one task was submitted with: its input, labels and goal. A batch is everybody's, and it may
+/// take a thousand tasks; what is longer is read after the commit, by whoever needs it.
+pub const SPEC_IN_BATCH_BYTES_MAX: usize = 8 * 1024;
+
+/// What a task was submitted with, as far as a batch knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "most are whole, and a box for each costs more")]
+pub enum BatchSpec {
+    /// It is short, or in memory anyway.
+    Whole(Spec),
+    /// It is longer than [`SPEC_IN_BATCH_BYTES_MAX`], and was not read. [`crate::browse::Browse::find`] reads it.
+    Long { input_bytes: usize, traceparent: Option<Text> },
+}
+
+impl BatchSpec {
+    pub fn input_bytes(&self) -> usize {
+        match self {
+            BatchSpec::Whole(spec) => spec.input.as_str().len(),
+            BatchSpec::Long { input_bytes, .. } => *input_bytes,
+        }
+    }
+
+    pub fn traceparent(&self) -> Option<&Text> {
+        match self {
+            BatchSpec::Whole(spec) => spec.traceparent.as_ref(),
+            BatchSpec::Long { traceparent, .. } => traceparent.as_ref(),
+        }
+    }
+
+    pub fn whole(&self) -> Option<&Spec> {
+        match self {
+            BatchSpec::Whole(spec) => Some(spec),
+            BatchSpec::Long { .. } => None,
+        }
+    }
 }
 
 /// How full a queue is.

@@ -70,13 +70,17 @@ pub fn task(found: &StoredTask) -> usize {
 }
 
 pub fn entry(entry: &Entry) -> usize {
-    let said = match &entry.request {
+    let decided: usize = entry.events.iter().map(event).sum();
+    PART_BYTES + request(&entry.request) + decided
+}
+
+/// What a request brings along to be kept.
+pub fn request(request: &Request) -> usize {
+    match request {
         Request::Report(asked) => report(asked),
         Request::Run(asked) => run_request(asked),
         _ => 0,
-    };
-    let decided: usize = entry.events.iter().map(event).sum();
-    PART_BYTES + said + decided
+    }
 }
 
 pub fn closed(closed: &ClosedAttempt) -> usize {
@@ -156,10 +160,13 @@ fn run_event(event: &RunEvent) -> usize {
         | RunEvent::ChildInherited(_)
         | RunEvent::Forked { .. }
         | RunEvent::Spawned { .. }
-        | RunEvent::ApprovalOpened(_)
         | RunEvent::ApprovalVoted { .. }
         | RunEvent::BuildNoted(_)
         | RunEvent::Budget(_) => PART_BYTES,
+        RunEvent::ApprovalOpened(approval) => {
+            let content = approval.terms.content.as_ref();
+            PART_BYTES + content.map_or(0, |content| content.as_str().len())
+        }
         RunEvent::Plan(event) => plan_event(event),
         RunEvent::ApprovalClosed { .. } => 0,
         RunEvent::WaitAdvanced { .. }
@@ -176,6 +183,7 @@ fn plan_event(event: &PlanEvent) -> usize {
             steps.len() * PART_BYTES + upstreams * ITEM_BYTES
         }
         PlanEvent::DownstreamsTold { told, .. } => told.len() * ITEM_BYTES,
+        PlanEvent::Prepared { shown: Some(shown) } => PART_BYTES + shown.bytes(),
         _ => PART_BYTES,
     }
 }

@@ -348,13 +348,76 @@ pub trait PolledQueues: Sync {
 
     /// Visits every queue once, in any order.
     fn each(&self, see: &mut dyn FnMut(&Scope, &Name));
+
+    /// The number of kinds that polls of a scope name, at whatever queue. More than there are is no mistake.
+    fn count_kinds(&self, _scope: &Scope) -> usize {
+        usize::MAX
+    }
+
+    /// Whether a poll of the scope may name this kind.
+    fn names_kind(&self, _scope: &Scope, _kind: &Name) -> bool {
+        true
+    }
+
+    /// Visits every kind that is named once. Only for scopes that count them.
+    fn each_kind(&self, _scope: &Scope, _see: &mut dyn FnMut(&Name)) {}
+}
+
+/// Kinds that one [`Batch::backlogs`] looks at, over all queues. Those of a queue for which nothing is left are not known: its
+/// polls ask for their tasks in vain, which is slower and as right.
+const KINDS_LOOKED_AT_MAX: usize = 16_384;
+
+/// The same for one queue: as many as the largest poll names.
+const KINDS_OF_QUEUE_MAX: usize = 256;
+
+/// Finds out which of the kinds that polls name a queue holds. Looks at the kinds of the queue or at those that are named,
+/// whichever are fewer, so that kinds which nobody polls, or nobody submits, cost nothing.
+pub struct KindLooks<'a> {
+    polled: &'a dyn PolledQueues,
+    left: usize,
+}
+
+impl<'a> KindLooks<'a> {
+    pub fn new(polled: &'a dyn PolledQueues) -> Self {
+        Self { polled, left: KINDS_LOOKED_AT_MAX }
+    }
+
+    /// The kinds of a queue that has `held` kinds, in any order.
+    pub fn of<'k>(
+        &mut self,
+        scope: &Scope,
+        held: usize,
+        kinds: impl Iterator<Item = &'k Name>,
+        holds: impl Fn(&Name) -> bool,
+    ) -> Option<Vec<Name>> {
+        let named = self.polled.count_kinds(scope);
+        let looks = held.min(named);
+        if looks > KINDS_OF_QUEUE_MAX {
+            return None;
+        }
+        self.left = self.left.checked_sub(looks)?;
+        if held <= named {
+            return Some(
+                kinds.filter(|kind| self.polled.names_kind(scope, kind)).cloned().collect(),
+            );
+        }
+        let mut found = Vec::new();
+        self.polled.each_kind(scope, &mut |kind| found.extend(holds(kind).then(|| kind.clone())));
+        Some(found)
+    }
+
+    /// How many looks were taken.
+    pub fn taken(&self) -> usize {
+        KINDS_LOOKED_AT_MAX - self.left
+    }
 }
 
 /// Every polled queue, for engines that do not know which of them are empty.
 pub fn all_polled(polled: &dyn PolledQueues) -> Vec<Backlog> {
     let mut backlogs = Vec::with_capacity(polled.count());
     polled.each(&mut |scope, queue| {
-        backlogs.push(Backlog { scope: scope.clone(), queue: queue.clone(), tasks: usize::MAX });
+        let (scope, queue) = (scope.clone(), queue.clone());
+        backlogs.push(Backlog { scope, queue, tasks: usize::MAX, kinds: None });
     });
     backlogs
 }

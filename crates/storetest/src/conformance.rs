@@ -77,7 +77,7 @@ macro_rules! conformance_checks {
             objects::{change_by_one_revision_at_a_time, are_found_by_key_and_by_unique_key, are_listed_in_pages_by_scope, are_listed_in_pages_of_bytes, wake_when_they_are_due, belong_to_their_commit, are_locked_by_one_batch, of_endpoints_fence_batches_that_do_not_know_them, leave_with_their_run, are_verified_against_their_log, keep_the_newest_entries_of_a_schedule};
             spend::{adds_up_by_scope_and_day, never_wraps, belongs_to_its_commit, is_read_in_pages, costs_the_same_for_a_thousand_workspaces};
             logs::{grow_piece_by_piece, drop_their_oldest_and_say_how_many, belong_to_their_commit_and_scope, are_read_in_pages_and_leave_with_their_task};
-            polls::{recalls_what_a_named_poll_was_given};
+            polls::{recalls_what_a_named_poll_was_given, leaves_what_is_long_to_readers, looks_up_leases_of_so_many_polls};
             progress_clocks::{stall_at_their_instant, are_kept_with_what_heartbeats_say, take_back_what_is_stuck, cancel_what_is_stuck, stand_still_while_nobody_could_be_heard};
             record_seals::{append_only_behind_the_newest, cover_what_has_ended};
             reports::{records_a_report_once, keeps_a_second_attempt_apart, keeps_a_release_apart_from_failures, remembers_refused_reports, carries_payloads_unchanged};
@@ -95,7 +95,7 @@ macro_rules! conformance_checks {
             run_builds::{are_offered_to_their_build_only, return_to_their_build_after_a_loss, leave_their_queue_with_the_pin, wait_for_a_slot_of_their_key, leave_nothing_behind};
             run_life::{diverges_and_is_resumed, is_forgotten_whole, is_never_half_saved};
             scopes::{never_leak};
-            backlogs::{names_every_polled_queue_that_holds_something, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};
+            backlogs::{names_every_polled_queue_that_holds_something, names_the_kinds_that_polls_name, names_no_queue_that_nobody_polls, follows_what_the_same_batch_grants};
             submits::{loads_what_was_saved, orders_answers_like_questions};
             sweeps::{finds_what_is_due_earliest_first, leaves_out_what_is_avoided, takes_over_after_a_loss, walks_running_tasks};
             times_to_live::{end_what_no_worker_took, leave_alone_what_a_worker_took};

@@ -80,7 +80,7 @@ impl Predicate {
     }
 
     /// Why the condition does not hold; `Err` if that was not found out. The difference matters to `not` and `any`.
-    fn find_failed(&self, about: &Value, work: &mut Work) -> Result<Option<String>, String> {
+    pub fn find_failed(&self, about: &Value, work: &mut Work) -> Result<Option<String>, String> {
         if let Some(all) = &self.all {
             for part in all {
                 if let Some(failed) = part.find_failed(about, work)? {

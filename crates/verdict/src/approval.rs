@@ -30,6 +30,9 @@ pub const OPEN_MAX: usize = 16;
 /// Maximum bytes of the text that people decide about: more than a person reads at once, and small enough for every list.
 pub const CONTENT_MAX: usize = 64 * 1024;
 
+/// Maximum bytes of the contents that one task asks about at once: they are part of its row, which every decision about it reads.
+pub const CONTENTS_MAX: usize = 2 * CONTENT_MAX;
+
 /// Maximum roles and keys that an approval names together.
 pub const DECIDERS_MAX: usize = 32;
 
@@ -73,6 +76,13 @@ pub struct ApprovalCall {
     pub terms: Terms,
     /// The API key under which the asking attempt was leased.
     pub asked_by: Option<Name>,
+}
+
+impl ApprovalCall {
+    /// What people are shown, in bytes.
+    pub fn content_bytes(&self) -> usize {
+        self.terms.content.as_ref().map_or(0, |content| content.as_str().len())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

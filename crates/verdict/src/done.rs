@@ -140,10 +140,12 @@ pub enum Reason {
     TtlExpired,
     /// A step asked people, and they did not approve.
     NotApproved,
+    /// The condition of a step did not hold, so it did not run.
+    ConditionFalse,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 25] = [
+    pub const ALL: [Reason; 26] = [
         Reason::NotRetryable,
         Reason::AttemptsExhausted,
         Reason::HeartbeatTimeout,
@@ -169,6 +171,7 @@ impl Reason {
         Reason::Stalled,
         Reason::TtlExpired,
         Reason::NotApproved,
+        Reason::ConditionFalse,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -198,6 +201,7 @@ impl Reason {
             Reason::Stalled => "STALLED",
             Reason::TtlExpired => "TTL_EXPIRED",
             Reason::NotApproved => "NOT_APPROVED",
+            Reason::ConditionFalse => "CONDITION_FALSE",
         }
     }
 

@@ -62,10 +62,12 @@ pub enum ObjectType {
     Track,
     /// That the task of a deployment's event ended otherwise than by its role ([`crate::topology::is_unprocessed`]).
     UnprocessedEvent,
+    /// A step of a plan that waits until what it depends on is read ([`crate::plan::preparing`]).
+    Preparation,
 }
 
 impl ObjectType {
-    pub const ALL: [ObjectType; 21] = [
+    pub const ALL: [ObjectType; 22] = [
         ObjectType::Approval,
         ObjectType::Effect,
         ObjectType::Endpoint,
@@ -87,6 +89,7 @@ impl ObjectType {
         ObjectType::PauseState,
         ObjectType::Track,
         ObjectType::UnprocessedEvent,
+        ObjectType::Preparation,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -112,6 +115,7 @@ impl ObjectType {
             ObjectType::PauseState => "pause_state",
             ObjectType::Track => "track",
             ObjectType::UnprocessedEvent => "unprocessed_event",
+            ObjectType::Preparation => "preparation",
         }
     }
 

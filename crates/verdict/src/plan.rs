@@ -23,7 +23,8 @@
 //! digest; [`PlanEvent`]s change `missing` and `blame` of their rows and say which of them were spawned. Stages are part of the
 //! task's own state, never change, and may be stored once.
 //!
-//! A step may ask people instead of a worker: see `asking`.
+//! A step may ask people instead of a worker: see `asking`. One that depends on what earlier steps returned, by a condition or by a
+//! content that people are asked about, is prepared before it begins: see [`preparing`].
 //!
 //! The output of a plan is the map of step key to output (S2-84). It is composed when it is read, from the checkpoints of stages
 //! or the ends of children, so no end of a run copies what its steps returned.
@@ -31,7 +32,8 @@
 //! Invariants:
 //! - a task without a plan has no [`PlanState`] and pays one comparison per decision;
 //! - each step of a plan is spawned once, told at most once, and ends once;
-//! - a step is skipped exactly if an upstream did not succeed and neither `continue` nor `always` lets it run;
+//! - a step is skipped exactly if its condition does not hold, or an upstream did not succeed and neither `continue` nor `always` lets
+//!   it run; only the second keeps its downstreams from running;
 //! - what a plan is cannot change after its submission.
 
 pub(crate) mod asking;
@@ -40,6 +42,7 @@ pub(crate) mod fold;
 pub mod limits;
 pub mod loaded;
 pub mod message;
+pub mod preparing;
 pub mod records;
 pub mod request;
 pub mod stage;
@@ -49,6 +52,7 @@ pub mod step;
 pub use event::{PlanEvent, SpawnedStep, Told, ToldTo, Turn};
 pub use loaded::{PlanLoaded, PlanNeed, StepRow};
 pub use message::PlanMessage;
+pub use preparing::{Found, Prepared, Shown};
 pub use records::PlanRecords;
 pub use request::{Advance, NextLease, PlanAnswer, PlanForm, PlanRefusal, PlanRequest, PlanSubmit};
 pub use stage::{Capabilities, Stage};

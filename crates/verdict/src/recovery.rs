@@ -290,6 +290,7 @@ const fn is_recoverable(reason: Reason) -> bool {
         | Reason::WaitTimeout
         | Reason::UpstreamFailed
         | Reason::InputUnresolved
+        | Reason::ConditionFalse
         | Reason::BudgetExhausted
         | Reason::BudgetTimeExhausted
         | Reason::TtlExpired => false,

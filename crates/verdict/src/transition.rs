@@ -128,7 +128,7 @@ pub const TABLE: [Transition; PLAIN_ROWS + 15] = [
 ];
 
 /// The changes that only plans make.
-pub const PLAN_TABLE: [Transition; 24] = [
+pub const PLAN_TABLE: [Transition; 25] = [
     row(None, State::Blocked, "planned", Authority::Submitter),
     row(None, State::Waiting, "planned", Authority::Submitter),
     row(Some(State::Blocked), State::Running, "granted", Authority::Pool),
@@ -153,6 +153,7 @@ pub const PLAN_TABLE: [Transition; 24] = [
     row(Some(State::Blocked), State::Waiting, "asks people", Authority::Engine),
     row(Some(State::Waiting), State::Succeeded, "people approved", Authority::Engine),
     row(Some(State::Waiting), State::Failed, "people did not approve", Authority::Engine),
+    row(Some(State::Waiting), State::Skipped, "condition did not hold", Authority::Engine),
 ];
 
 /// The changes that only budgets make.

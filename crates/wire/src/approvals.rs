@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::check::{Check, Checked, names, refuse, text, within};
 use crate::limits::WAIT_MAX_MS;
 use crate::parse::Body;
-use crate::{ApprovalDecision, ApprovalOutcome, ApprovalState, Role, Time};
+use crate::{ApprovalDecision, ApprovalOutcome, ApprovalState, Json, Role, Time, canonical};
 
 /// Maximum roles, and maximum keys, that an approval names.
 const DECIDERS_MAX: usize = 16;
+
+/// Maximum bytes of the canonical text that people decide about: more than a person reads at once, and every vote writes it again.
+pub const CONTENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Who decides, and about what. Without `roles` and `keys`: any key with the role approver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,10 +45,18 @@ pub struct ApprovalTerms {
     /// For people: what it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// SHA-256 of what is approved, as 64 hexadecimal digits. Who decides must send the same.
+    /// SHA-256 of what is approved, as 64 hexadecimal digits. Who decides must send the same. With `content` it may be left out,
+    /// and must be that of the content otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-f]{64}$"))]
     pub digest: Option<String>,
+    /// What is approved, shown to those who decide: any JSON value, up to 64 KiB. It is kept in its canonical form (RFC 8785), and
+    /// `digest` is the SHA-256 of that text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Json>,
+    /// In the step of a plan, instead of `subject`: a reference to the text that people are asked with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject_from: Option<Json>,
 }
 
 /// `POST /v1/approvals/{approvalId}/decide`.
@@ -108,10 +119,13 @@ pub struct ApprovalView {
     pub subject: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// What is approved, as text whose SHA-256 is `digest`: the output of a work order, or the action of an escalation. Only where
-    /// one approval is read, and up to 64 KiB.
+    /// What is approved, as text whose SHA-256 is `digest`, up to 64 KiB: the content that the run asked with, the output of a work
+    /// order, or the action of an escalation. A list has it only up to 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// There is a content, which a list may leave out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_content: bool,
     pub roles: Vec<String>,
     pub keys: Vec<String>,
     pub quorum: u32,
@@ -188,7 +202,35 @@ impl Check for ApprovalTerms {
             );
         }
         digest("digest", self.digest.as_deref())?;
-        text("subject", self.subject.as_deref())
+        text("subject", self.subject.as_deref())?;
+        self.content.as_ref().map_or(Ok(()), content)
+    }
+}
+
+impl ApprovalTerms {
+    /// The text that people decide about, if the terms have one and it has a canonical form.
+    pub fn content_text(&self) -> Option<String> {
+        canonical_text(self.content.as_ref()?)
+    }
+}
+
+fn canonical_text(content: &Json) -> Option<String> {
+    let mut text = Vec::with_capacity(content.text().len());
+    canonical::rewrite(&mut text, content.text()).ok()?;
+    String::from_utf8(text).ok()
+}
+
+fn content(content: &Json) -> Checked {
+    match canonical_text(content) {
+        None => refuse("content", "has a number that no double holds; write it as text"),
+        Some(text) if text.len() > CONTENT_BYTES_MAX => refuse(
+            "content",
+            format!(
+                "has {} bytes in its canonical form, and may have {CONTENT_BYTES_MAX}; store it where people can read it, and ask about its address and digest",
+                text.len()
+            ),
+        ),
+        Some(_) => Ok(()),
     }
 }
 

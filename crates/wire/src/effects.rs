@@ -28,13 +28,13 @@ pub struct UpdateEndpoint {
     /// Where effects are sent: https, or http in ranges that the operator allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The ends that it is told of: words such as `run.succeeded`, `run.*`, `task.*` or `*`. By default `run.*`; an empty
+    /// What it is told of: words such as `run.succeeded`, `run.*`, `task.*`, `approval.opened`, `approval.*` or `*`. By default `run.*`; an empty
     /// list for none. Effects that workers declare for it are sent whatever is listed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub types: Option<Vec<String>>,
     /// Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
-    /// `types` it is told of no ends.
+    /// `types` it is told of nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub queues: Option<Vec<String>>,
@@ -75,13 +75,13 @@ pub struct CreateEndpoint {
     pub name: String,
     /// Where effects are sent: https, or http in ranges that the operator allows.
     pub url: String,
-    /// The ends that it is told of: words such as `run.succeeded`, `run.*`, `task.*` or `*`. By default `run.*`; an empty
+    /// What it is told of: words such as `run.succeeded`, `run.*`, `task.*`, `approval.opened`, `approval.*` or `*`. By default `run.*`; an empty
     /// list for none. Effects that workers declare for it are sent whatever is listed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub types: Option<Vec<String>>,
     /// Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
-    /// `types` it is told of no ends.
+    /// `types` it is told of nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub queues: Option<Vec<String>>,

@@ -120,6 +120,9 @@ pub const RUNS_PER_WAIT_MAX: usize = 256;
 pub const WAIT_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// As many as one worker process can keep alive with heartbeats; 0 waits for signals alone.
 pub const LEASES_PER_POLL: RangeInclusive<u64> = 0..=256;
+/// The inputs of the leases in one answer: sixteen of the largest size. The first one always fits; tasks that do not stay queued,
+/// and are there for the next poll.
+pub const LEASED_INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const QUEUES_PER_POLL_MAX: usize = 32;
 pub const KINDS_PER_POLL_MAX: usize = 256;
 /// A schema that a worker announces: some hundred members. A larger one belongs into the documentation.

@@ -23,6 +23,7 @@
 //! through any path, and every reference names a step that has ended before the referring step starts.
 
 mod compile;
+pub mod condition;
 mod graph;
 mod problem;
 mod raw;
@@ -99,6 +100,10 @@ pub struct PlanStep {
     /// The steps that must end before this one starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<String>>,
+    /// The step runs only if this holds, and is skipped otherwise: a condition over states and outputs of earlier steps, such as
+    /// `{"path": "check.output.total", "op": "at-least", "value": 1000}`. Steps that depend on it run nevertheless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Json>,
     /// What a failure of this step means for the plan; `retry` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<OnError>,
@@ -189,6 +194,39 @@ impl PlanStep {
             retry: self.retry.clone(),
             ..SubmitRun::default()
         }
+    }
+
+    /// The references in what people are asked, and in the input.
+    pub fn references(&self) -> Vec<Reference> {
+        self.written().flat_map(|(_, written)| references::of(written)).collect()
+    }
+
+    /// What may have references, each with its member.
+    fn written(&self) -> impl Iterator<Item = (&'static str, &Json)> {
+        let asked = self.approval.as_ref();
+        let content = asked.and_then(|terms| terms.content.as_ref());
+        let subject = asked.and_then(|terms| terms.subject_from.as_ref());
+        let of = |member: &'static str, json| Option::map(json, |json| (member, json));
+        [
+            Some(("input", &self.input)),
+            of("approval.content", content),
+            of("approval.subjectFrom", subject),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Whether outputs of earlier steps are read before the step begins: for its condition, or for what people are asked.
+    pub fn is_prepared(&self) -> bool {
+        self.when.is_some() || self.composes()
+    }
+
+    /// Whether what people are asked is composed when they are asked.
+    pub fn composes(&self) -> bool {
+        self.written().any(|(member, written)| {
+            member == "approval.subjectFrom"
+                || (member == "approval.content" && !references::of(written).is_empty())
+        })
     }
 
     pub fn on_error(&self) -> OnError {

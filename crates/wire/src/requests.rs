@@ -326,8 +326,9 @@ pub struct LeaseRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub kinds: Option<Vec<String>>,
-    /// At most this many leases. A worker that has no room asks for 0, and waits for signals about
-    /// the tasks it holds.
+    /// At most this many leases. Fewer where their inputs would be more than 4 MiB together: one is
+    /// always granted, and the other tasks stay queued for the next poll. A worker that has no room
+    /// asks for 0, and waits for signals about the tasks it holds.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 256))]
     pub max: u32,
     /// How long to wait while there is nothing; 0 when absent.

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wire::approvals::ApprovalTerms;
+use wire::approvals::{ApprovalTerms, CONTENT_BYTES_MAX};
 use wire::{ApprovalDecision, ApprovalOutcome, Json, Time};
 
 use crate::command::Checkpoint;
@@ -148,6 +148,7 @@ impl ApprovalCall {
 
     /// What exactly is approved. People decide about its digest, and a replay that asks about another value stops.
     pub fn about<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
+        self.terms.content = None;
         let digest = self.made.flow.shared.digest_of(value);
         self.about = digest.map(Some).map_err(|error| Failure::named("INPUT_UNWRITABLE", error));
         self
@@ -155,14 +156,23 @@ impl ApprovalCall {
 
     /// The same for what has no JSON form: the SHA-256 of a file, a commit.
     pub fn about_digest(mut self, digest: Digest) -> Self {
+        self.terms.content = None;
         self.about = Ok(Some(digest));
         self
     }
 
-    /// What exactly is approved, for those who decide. Today the coordinator keeps its digest alone, so this is the same
-    /// as [`about`](ApprovalCall::about).
+    /// What exactly is approved, shown to those who decide: up to 64 KiB of JSON. Beyond that it is the same as
+    /// [`about`](ApprovalCall::about), and so it is under a codec, because the coordinator must not read what the codec hides.
     pub fn content<T: Serialize + ?Sized>(self, value: &T) -> Self {
-        self.about(value)
+        let mut asked = self.about(value);
+        asked.terms.content = Json::from_value(value).ok();
+        let is_short = |text: String| text.len() <= CONTENT_BYTES_MAX;
+        let is_shown =
+            !asked.made.flow.shared.is_sealed() && asked.terms.content_text().is_some_and(is_short);
+        if !is_shown {
+            asked.terms.content = None;
+        }
+        asked
     }
 
     fn into_wait_call<'m>(self) -> WaitCall<'m, Approval> {

@@ -35,6 +35,11 @@ impl Shared {
         Digest::under(digest.as_ref(), value)
     }
 
+    /// Whether the coordinator stores values in a form that it cannot read.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.with(|core| core.digest()).is_some()
+    }
+
     /// Wakes every operation that waits, outside of the lock: a waker may be code of the user's executor.
     pub(crate) fn wake_code(&self) {
         for waker in self.with(Core::take_wakers) {

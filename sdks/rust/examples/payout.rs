@@ -26,7 +26,7 @@ async fn payout(ctx: Flow, payout: Payout) -> Result<String, Failure> {
         .quorum(2)
         .within_or(DAY, ApprovalDecision::Rejected)
         .subject(format!("Pay {} cents to {}", payout.cents, payout.to))
-        .about(&payout)
+        .content(&payout)
         .await?;
     if !approval.is_approved() {
         return Ok(format!("not paid: {}", approval.reason().unwrap_or("no reason was given")));

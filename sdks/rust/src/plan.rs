@@ -114,6 +114,32 @@ impl PlanStep {
         })
     }
 
+    /// What exactly is approved, shown to those who decide: up to 64 KiB of JSON, with references as in an input.
+    pub fn content<J: Serialize + ?Sized>(mut self, content: &J) -> PlanStep {
+        match Json::from_value(content) {
+            Ok(content) => self.ask("content", |terms| terms.content = Some(content)),
+            Err(why) => {
+                let key = &self.wire.key;
+                self.problem = Some(format!("the content of step `{key}` has no JSON form: {why}"));
+                self
+            }
+        }
+    }
+
+    /// The step runs only if this condition holds, and is skipped otherwise, for example
+    /// `{"path": "check.output.total", "op": "at-least", "value": 1000}`. Steps after it run nevertheless.
+    pub fn when<J: Serialize + ?Sized>(mut self, condition: &J) -> PlanStep {
+        match Json::from_value(condition) {
+            Ok(condition) => self.wire.when = Some(condition),
+            Err(why) => {
+                let key = &self.wire.key;
+                self.problem =
+                    Some(format!("the condition of step `{key}` has no JSON form: {why}"));
+            }
+        }
+        self
+    }
+
     /// Only a step that asks people has terms: on another one they would be lost.
     fn ask(mut self, what: &str, say: impl FnOnce(&mut approvals::ApprovalTerms)) -> PlanStep {
         match &mut self.wire.approval {

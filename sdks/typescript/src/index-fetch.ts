@@ -26,6 +26,7 @@ export {
   type Plan,
   type PlanStepOptions,
   plan,
+  planApproval,
   planStep,
   type Task,
   task,

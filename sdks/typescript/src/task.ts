@@ -174,11 +174,25 @@ export interface PlanStepOptions {
   cancelGrace?: Span;
   deadline?: Span;
   ceiling?: Ceiling;
-  approval?: ApprovalTerms;
+  /** The step runs only if this holds: `{ path: "check.output.total", op: "at-least", value: 1000 }`. */
+  when?: unknown;
 }
 
 export function plan(steps: readonly WirePlanStep[]): Plan {
   return { plan: { steps: [...steps] } };
+}
+
+/** A step that asks people. Its `content` is what they approve, and may refer to earlier steps: `{ $from: "check" }`. */
+export function planApproval(
+  key: string,
+  approval: ApprovalTerms,
+  options: Pick<PlanStepOptions, "dependsOn" | "always" | "onError" | "deadline" | "when"> = {},
+): WirePlanStep {
+  const { deadline, ...rest } = options;
+  const step = { key, approval, ...rest, deadlineMs: optionalMilliseconds(deadline) };
+  return Object.fromEntries(
+    Object.entries(step).filter(([, member]) => member !== undefined),
+  ) as unknown as WirePlanStep;
 }
 
 /** One step of a plan. The input may refer to earlier steps: `{ $from: "read", path: "/text" }`. */

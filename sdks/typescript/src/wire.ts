@@ -54,8 +54,12 @@ export type ApprovalState = "pending" | "closed";
 
 /** Who decides, and about what. Without `roles` and `keys`: any key with the role approver. */
 export interface ApprovalTerms {
+  content?: Json | null;
   default?: ApprovalDecision | null;
-  /** SHA-256 of what is approved, as 64 hexadecimal digits. Who decides must send the same. */
+  /**
+   * SHA-256 of what is approved, as 64 hexadecimal digits. Who decides must send the same. With `content` it may be left out,
+   * and must be that of the content otherwise.
+   */
   digest?: string | null;
   expiresAt?: Time | null;
   /** The same as time from the call. */
@@ -68,18 +72,21 @@ export interface ApprovalTerms {
   roles?: Array<string>;
   /** For people: what it is about. */
   subject?: string | null;
+  subjectFrom?: Json | null;
 }
 
 export interface ApprovalView {
   approvalId: string;
   /**
-   * What is approved, as text whose SHA-256 is `digest`: the output of a work order, or the action of an escalation. Only where
-   * one approval is read, and up to 64 KiB.
+   * What is approved, as text whose SHA-256 is `digest`, up to 64 KiB: the content that the run asked with, the output of a work
+   * order, or the action of an escalation. A list has it only up to 1 KiB.
    */
   content?: string | null;
   default?: ApprovalDecision | null;
   digest?: string | null;
   expiresAt?: Time | null;
+  /** There is a content, which a list may leave out. */
+  hasContent?: boolean;
   /** The key of the item that waits for it. */
   key: string;
   keys: Array<string>;
@@ -695,14 +702,14 @@ export interface CreateEndpoint {
   onDead?: OnDead | null;
   /**
    * Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
-   * `types` it is told of no ends.
+   * `types` it is told of nothing.
    */
   queues?: Array<string> | null;
   /** Calls per second from one coordinator; no limit when absent. */
   ratePerSecond?: number | null;
   retry?: Retry | null;
   /**
-   * The ends that it is told of: words such as `run.succeeded`, `run.*`, `task.*` or `*`. By default `run.*`; an empty
+   * What it is told of: words such as `run.succeeded`, `run.*`, `task.*`, `approval.opened`, `approval.*` or `*`. By default `run.*`; an empty
    * list for none. Effects that workers declare for it are sent whatever is listed here.
    */
   types?: Array<string> | null;
@@ -1267,8 +1274,9 @@ export interface LeaseRequest {
   /** Only these kinds; every kind when absent. */
   kinds?: Array<string> | null;
   /**
-   * At most this many leases. A worker that has no room asks for 0, and waits for signals about
-   * the tasks it holds.
+   * At most this many leases. Fewer where their inputs would be more than 4 MiB together: one is
+   * always granted, and the other tasks stay queued for the next poll. A worker that has no room
+   * asks for 0, and waits for signals about the tasks it holds.
    */
   max: number;
   /** Repeating a poll with the same id returns the same leases. */
@@ -1505,6 +1513,7 @@ export interface PlanStep {
   /** Where the step waits for a worker. Required, unless the step asks people. */
   queue?: string;
   retry?: Retry | null;
+  when?: Json | null;
 }
 
 /** A page of the steps of a run's plan, in the order in which they are started. */
@@ -2551,14 +2560,14 @@ export interface UpdateEndpoint {
   onDead?: OnDead | null;
   /**
    * Queues whose tasks are pushed to it: each task is leased for it and sent as the envelope that a poll would get. Without
-   * `types` it is told of no ends.
+   * `types` it is told of nothing.
    */
   queues?: Array<string> | null;
   /** Calls per second from one coordinator; no limit when absent. */
   ratePerSecond?: number | null;
   retry?: Retry | null;
   /**
-   * The ends that it is told of: words such as `run.succeeded`, `run.*`, `task.*` or `*`. By default `run.*`; an empty
+   * What it is told of: words such as `run.succeeded`, `run.*`, `task.*`, `approval.opened`, `approval.*` or `*`. By default `run.*`; an empty
    * list for none. Effects that workers declare for it are sent whatever is listed here.
    */
   types?: Array<string> | null;

@@ -14,7 +14,7 @@ const LONG: u64 = 86_400_000;
 /// Asks two people about an amount, and returns what they said.
 async fn payout(ctx: Flow, (cents, within_ms): (u64, u64)) -> Result<Value, Failure> {
     let within = Duration::from_millis(within_ms);
-    let asked = ctx.approval("pay").roles(["approver"]).quorum(2).about(&cents);
+    let asked = ctx.approval("pay").roles(["approver"]).quorum(2).content(&json!({"cents": cents}));
     let asked = asked.subject(format!("Pay {cents} cents"));
     let approval = asked.within_or(within, ApprovalDecision::Rejected).await?;
     let votes = approval.votes.iter();
@@ -85,6 +85,11 @@ async fn two_people_approve_and_the_function_goes_on(world: &World) {
     assert_eq!((&asked["subject"], &asked["quorum"]), (&json!("Pay 500 cents"), &json!(2)));
     let shown = world.home.run(&["runs", "show", run.id()]);
     assert!(shown.stdout.contains("approval pay#1"), "{shown:?}");
+    let id = asked["approvalId"].as_str().unwrap();
+    let read = world.home.run(&["approvals", "show", id]).stdout;
+    assert!(read.contains(r#"{"cents":500}"#), "{read}");
+    let digest = asked["digest"].as_str().unwrap();
+    assert!(read.contains(&format!("tenure approvals approve {id} --digest {digest}")), "{read}");
     let blind = json!({"approvalId": asked["approvalId"]});
     ann.decide("approve", &blind, "unseen").assert_error(
         4,

@@ -343,10 +343,8 @@ fn people_decide_what_an_agent_asks() {
     assert_eq!(agent.call("ask_approval", &question)["runId"], asked["runId"]);
     let (id, digest) = (asked["approvalId"].as_str().unwrap(), asked["digest"].as_str().unwrap());
     let shown = agent.call("inbox", &json!({}))["approvals"][0].clone();
-    assert_eq!(
-        shown["subject"],
-        r#"Pay the invoice: {"$from":"is data","cents":50000,"to":"Ada"}"#
-    );
+    let text = r#"{"$from":"is data","cents":50000,"to":"Ada"}"#;
+    assert_eq!((&shown["subject"], &shown["content"]), (&json!("Pay the invoice"), &json!(text)));
     assert_eq!((&shown["approvalId"], &shown["digest"]), (&json!(id), &json!(digest)));
     let decided =
         json!({"approvalId": id, "decision": "APPROVED", "digest": digest, "comment": "I say so"});

@@ -135,6 +135,7 @@ fn a_script_asks_people_calls_children_and_counts_what_it_spends() {
     let asked = home.json(&["--key", &key, "approvals", "--json"]);
     let approval = &asked[0];
     assert_eq!(approval["subject"], "Pay 7 EUR?", "{asked}");
+    assert_eq!(approval["content"], r#"{"eur":7}"#, "{asked}");
     let (name, digest) =
         (approval["approvalId"].as_str().unwrap(), approval["digest"].as_str().unwrap());
     let rejected = home.run(&["--key", &key, "approvals", "reject", name, "--digest", digest]);

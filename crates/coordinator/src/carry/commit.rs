@@ -226,6 +226,7 @@ impl<S: Store> Carrier<S> {
         self.endpoints.note(saved.iter());
         self.allowances.budgets().note(saved.iter());
         self.recovery.note(saved.iter());
+        self.preparations.note(saved.iter());
         self.topologies.note(saved);
         self.effect_feed.note(last_of_feed(saved));
     }

@@ -259,6 +259,7 @@ fn question(
         is_gate: false,
         may: Capabilities::ALL,
         asks: Some(Arc::new(terms)),
+        is_prepared: false,
     };
     Submission {
         scope: scope.clone(),

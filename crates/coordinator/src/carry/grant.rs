@@ -6,15 +6,32 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
+use store::row_size::ByteBudget;
 use store::{Backlog, Batch, Claimable, Failure, FlowRef, Lookup, TaskWithSpec, Want};
 use verdict::request::Grant;
 use verdict::{Answer, Moment, Request, Time};
 
 use super::batch::{Aborted, BackgroundWork, OpenBatch, catch_task_panic};
-use super::polls::{LineId, PollId, Round};
+use super::polls::{GRANT_BYTES_MAX, LineId, PollId, Round};
 use super::working_set::WorkingSet;
-use crate::item::Granted;
+use crate::item::BatchGrant;
 use crate::trace::TraceEvent;
+
+/// Leases that polls were granted before, and that they are told of again.
+#[derive(Default)]
+struct Recall {
+    leases: Vec<(PollId, Vec<BatchGrant>)>,
+    /// Polls that need not be looked up again.
+    looked_up: Vec<PollId>,
+    /// Polls whose leases did not fit into this commit: a later one looks them up, and until then they are granted nothing.
+    later: Vec<PollId>,
+}
+
+impl Recall {
+    fn count(&self) -> usize {
+        self.leases.iter().map(|(_, leases)| leases.len()).sum()
+    }
+}
 
 impl<B: Batch> OpenBatch<'_, B> {
     /// The wants of the first polls at queues that probably hold tasks. The store reads those tasks in the same round
@@ -28,16 +45,18 @@ impl<B: Batch> OpenBatch<'_, B> {
         if backlogs.is_empty() {
             return Ok(Vec::new());
         }
-        let asked = self.round(backlogs, HashSet::new()).ask(self.polls);
+        let asked = self.round(backlogs, HashSet::new(), 0).ask(self.polls);
         Ok(asked.into_iter().map(|(_, want)| want).collect())
     }
 
     /// Runs one round of turns, for at most `left` tasks.
     pub(super) async fn grant(&mut self, at: Moment, mut left: usize) -> Result<(), Aborted> {
-        let recalled = self.recall(at.now).await?;
-        let except = recalled.iter().map(|(poll, _)| *poll).collect();
+        let recall = self.recall(at.now).await?;
+        let answered = recall.leases.iter().map(|(poll, _)| poll);
+        let except = answered.chain(&recall.later).copied().collect();
         let backlogs = self.batch.backlogs(self.polls.polled(), Claimable::By(at.now)).await?;
-        let mut round = self.round(backlogs, except);
+        // A lease that is told of again is read as one that is granted.
+        let mut round = self.round(backlogs, except, recall.count());
         loop {
             let (lines, wants): (Vec<LineId>, Vec<Want>) =
                 round.ask(self.polls).into_iter().unzip();
@@ -54,8 +73,12 @@ impl<B: Batch> OpenBatch<'_, B> {
             }
         }
         let mut round_result = round.end();
-        round_result.grants.extend(recalled);
-        self.result.more_due |= round_result.is_spent;
+        self.result.more_due |= !recall.later.is_empty();
+        round_result.looked_up = recall.looked_up;
+        round_result.grants.extend(recall.leases);
+        // Where something is granted the next round follows at once: there may be more.
+        let is_fruitful = !round_result.grants.is_empty();
+        self.result.more_due |= round_result.is_spent || (round_result.is_cut && is_fruitful);
         self.result.round_result = Some(round_result);
         Ok(())
     }
@@ -75,32 +98,44 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
-    /// A round over these backlogs, without those of paused queues: the rules would refuse each of their tasks.
-    fn round(&self, mut backlogs: Vec<Backlog>, except: HashSet<PollId>) -> Round {
+    /// A round over these backlogs, without those of paused queues: the rules would refuse each of their tasks. So many leases
+    /// were granted already.
+    fn round(&self, mut backlogs: Vec<Backlog>, except: HashSet<PollId>, granted: usize) -> Round {
         let paused = &self.work.paused;
         backlogs.retain(|backlog| !paused.contains(&backlog.scope, &backlog.queue));
-        self.polls.round(backlogs, except, paused)
+        self.polls.round(backlogs, except, paused, granted)
     }
 
-    /// Leases that named polls were granted before.
-    async fn recall(&mut self, now: Time) -> Result<Vec<(PollId, Vec<Granted>)>, Aborted> {
-        let (named, names) = self.polls.unrecalled_names();
+    /// Leases that named polls were granted before, of as many polls as one commit takes.
+    async fn recall(&mut self, now: Time) -> Result<Recall, Aborted> {
+        let (named, names, mut later) = self.polls.unrecalled_names();
         if names.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Recall::default());
         }
         let found = self.batch.look_up(Lookup::polls(&names)).await?.leased;
-        // A poll is told of queues that it names, and of no other: a limited key may know the name of another's poll.
-        let at_its_queues = |(id, mut leases): (PollId, Vec<TaskWithSpec>)| {
-            let poll = self.polls.get(id);
-            leases.retain(|lease| poll.is_some_and(|poll| poll.queues.contains(&lease.task.queue)));
-            (id, leases)
+        let (mut leases, mut looked_up) = (Vec::new(), Vec::new());
+        for (id, found) in named.into_iter().zip(found) {
+            let Some(found) = found else {
+                later.push(id);
+                continue;
+            };
+            looked_up.push(id);
+            let recalled = self.recalled(id, found, now);
+            leases.extend((!recalled.is_empty()).then_some((id, recalled)));
+        }
+        Ok(Recall { leases, looked_up, later })
+    }
+
+    /// What a poll is told of its leases. It is told of queues that it names, and of no other: a limited key may know the name of
+    /// another's poll. Under a name that many polls share it is told of no more than one poll is granted.
+    fn recalled(&self, id: PollId, leases: Vec<TaskWithSpec>, now: Time) -> Vec<BatchGrant> {
+        let Some(poll) = self.polls.get(id) else { return Vec::new() };
+        let mut room = ByteBudget::new(GRANT_BYTES_MAX);
+        let is_told = |lease: &TaskWithSpec| {
+            poll.queues.contains(&lease.task.queue) && room.takes(lease.spec.input_bytes())
         };
-        let recalled = named.into_iter().zip(found).map(at_its_queues);
-        let recalled = recalled.filter(|(_, leases)| !leases.is_empty());
-        let granted = |leases: Vec<TaskWithSpec>| {
-            leases.into_iter().map(|lease| Granted::new(lease, now)).collect::<Vec<Granted>>()
-        };
-        Ok(recalled.map(|(poll, leases)| (poll, granted(leases))).collect())
+        let told = leases.into_iter().filter(is_told);
+        told.map(|lease| BatchGrant::new(lease, now)).collect()
     }
 
     /// Grants tasks to the polls of a line, the oldest first.
@@ -114,8 +149,9 @@ impl<B: Batch> OpenBatch<'_, B> {
         self.background_done.extend(tasks.iter().map(|ready| ready.task.id));
         round.found(line, tasks.len());
         for ready in tasks {
+            let poll = round.taker(line, ready.spec.input_bytes());
+            let Some(poll) = poll.and_then(|poll| self.polls.get(poll)) else { break };
             round.took(&ready.task);
-            let Some(poll) = round.taker(line).and_then(|poll| self.polls.get(poll)) else { break };
             let request = Request::Grant(Grant {
                 lease: self.ids.lease(at.now),
                 owner: poll.worker.clone(),
@@ -136,7 +172,7 @@ fn grant_task(
     ready: TaskWithSpec,
     request: Request,
     at: Moment,
-) -> Result<Option<Granted>, Failure> {
+) -> Result<Option<BatchGrant>, Failure> {
     let TaskWithSpec { task, spec } = ready;
     let key = work.adopt(task);
     let waiting = work.task(&key).filter(|_| work.trace_events.is_some()).cloned();
@@ -146,10 +182,11 @@ fn grant_task(
     }
     let task = work.task(&key).expect("a granted task is live").clone();
     if let (Some(waiting), Some(lease)) = (waiting, task.lease()) {
-        let event = TraceEvent::granted(&waiting, &spec, task.attempt, lease.id, at.now);
+        let traceparent = spec.traceparent().cloned();
+        let event = TraceEvent::granted(&waiting, traceparent, task.attempt, lease.id, at.now);
         work.trace_events.get_or_insert_default().push(event);
     }
-    Ok(Some(Granted { task, spec, at: at.now }))
+    Ok(Some(BatchGrant { task, spec, at: at.now }))
 }
 
 /// Caps the wants to `left` tasks in total; lines that asked first come first.

@@ -11,6 +11,7 @@ mod round;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use store::{Backlog, PausedQueues, PollRef, PolledQueues};
 use tokio::time::Instant;
@@ -18,9 +19,9 @@ use verdict::Name;
 
 pub(super) use self::lines::{LineId, PollId};
 use self::lines::{Lines, PollFilter};
-pub(super) use self::round::{Round, RoundResult};
+pub(super) use self::round::{GRANT_BYTES_MAX, Round, RoundResult};
 use crate::intake::CountPolls;
-use crate::item::{Granted, Outage, Poll, RequestError, WaitingPoll};
+use crate::item::{BatchGrant, Outage, Poll, RequestError, WaitingPoll};
 
 /// How many workers may wait at once. Each is an open connection; more than this is a misconfiguration.
 const POLLS_MAX: usize = 16_384;
@@ -28,6 +29,13 @@ const POLLS_MAX: usize = 16_384;
 /// When all seats are taken, this many are checked for a disconnected worker before a poll is refused. Successive
 /// checks cover all seats in turn, so the seats of a restarted fleet are free again within a few polls.
 const DISCONNECT_CHECKS_MAX: usize = 64;
+
+/// Named polls whose earlier leases one commit looks up: as many as arrive with one.
+const RECALLED_POLLS_MAX: usize = 1_024;
+
+/// When polls are looked at again that may take something and that a round which granted nothing could not look at. Often
+/// enough that they do not wait noticeably, and seldom enough that thousands of polls which ask in vain keep no processor busy.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub(super) struct Polls {
@@ -42,6 +50,8 @@ pub(super) struct Polls {
     unrecalled: BTreeSet<PollId>,
     /// The tenant that had the last turn.
     turn: Option<Name>,
+    /// When to look again at polls for which the last round had no looks left.
+    look_again_at: Option<Instant>,
     came: u64,
 }
 
@@ -172,22 +182,35 @@ impl Polls {
         let _ = reply.send(takers.filter(|poll| !self.is_disconnected(*poll)).count());
     }
 
-    /// Named polls whose earlier leases have not been looked up yet.
-    pub(super) fn unrecalled_names(&self) -> (Vec<PollId>, Vec<PollRef>) {
+    /// Named polls whose earlier leases have not been looked up yet, and those of them that wait for a later commit. Tenants take
+    /// turns: one that repeats many polls delays its own.
+    pub(super) fn unrecalled_names(&self) -> (Vec<PollId>, Vec<PollRef>, Vec<PollId>) {
         let waits = |id: &&PollId| !self.is_disconnected(**id);
         let name = |id: &PollId| Some((*id, named(&self.seats.get(id)?.waiting.poll)?));
-        self.unrecalled.iter().filter(waits).filter_map(name).unzip()
+        let named = self.unrecalled.iter().filter(waits).filter_map(name);
+        let mut before: HashMap<Name, usize> = HashMap::new();
+        let mut in_turn: Vec<(usize, PollId, PollRef)> = Vec::new();
+        for (id, name) in named {
+            let turn = before.entry(name.scope.tenant.clone()).or_default();
+            in_turn.push((*turn, id, name));
+            *turn += 1;
+        }
+        in_turn.sort_by_key(|(turn, id, _)| (*turn, *id));
+        let later = in_turn.split_off(in_turn.len().min(RECALLED_POLLS_MAX));
+        let (ids, names) = in_turn.into_iter().map(|(_, id, name)| (id, name)).unzip();
+        (ids, names, later.into_iter().map(|(_, id, _)| id).collect())
     }
 
-    /// Begins a round over the tasks of these queues, without the polls in `except`, which are already answered.
-    /// Nothing is asked for from a paused queue.
+    /// Begins a round over the tasks of these queues, without the polls in `except`, which are already answered, in a commit that
+    /// has granted some leases before. Nothing is asked for from a paused queue.
     pub(super) fn round(
         &self,
         backlogs: Vec<Backlog>,
         except: HashSet<PollId>,
         paused: &PausedQueues,
+        granted: usize,
     ) -> Round {
-        Round::new(backlogs, self, except, paused.clone())
+        Round::new(backlogs, self, except, paused.clone(), granted)
     }
 
     fn last_tenant(&self) -> Option<&Name> {
@@ -230,9 +253,15 @@ impl Polls {
     }
 
     /// Sends grants to their workers after the commit. Returns those that reached no worker.
-    pub(super) fn answer(&mut self, round_result: RoundResult) -> Vec<Granted> {
-        let RoundResult { grants, resume_point, .. } = round_result;
-        self.unrecalled.clear();
+    pub(super) fn answer(&mut self, round_result: RoundResult) -> Vec<BatchGrant> {
+        let RoundResult { grants, resume_point, is_cut, looked_up, .. } = round_result;
+        for id in looked_up {
+            self.unrecalled.remove(&id);
+        }
+        self.look_again_at = is_cut.then(|| Instant::now() + LOOK_AGAIN_AFTER);
+        for (scope, queue, end) in resume_point.searched {
+            self.lines.searched(&scope, &queue, end);
+        }
         self.turn = resume_point.tenant.or(self.turn.take());
         for (tenant, workspace, queue) in resume_point.queues {
             if let Some(tenant) = self.tenants.get_mut(&tenant) {
@@ -255,6 +284,8 @@ impl Polls {
     /// Answers polls that timed out with no lease. While the store refuses they get the outage as an error instead: "no
     /// work" would be a guess, and another coordinator may have work.
     pub(super) fn answer_expired(&mut self, now: Instant, outage: Option<Outage>) {
+        // Its batch has looked, or the store refuses batches, and the next one that it takes looks anyway.
+        self.look_again_at = self.look_again_at.filter(|at| *at > now);
         let nothing =
             outage.map_or(Ok(Vec::new()), |outage| Err(RequestError::Unavailable(outage)));
         while let Some((_, id)) = self.ends.first().copied().filter(|(until, _)| *until <= now) {
@@ -270,13 +301,16 @@ impl Polls {
         }
     }
 
-    pub(super) fn earliest_end(&self) -> Option<Instant> {
-        self.ends.first().map(|(until, _)| *until)
+    /// When a poll times out, or is to be looked at again.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        let end = self.ends.first().map(|(until, _)| *until);
+        // Once the last poll has left there is nothing to look at.
+        end.map(|end| self.look_again_at.map_or(end, |at| at.min(end)))
     }
 }
 
 /// Sends the answer, which is dropped if the worker has disconnected.
-fn answer(poll: WaitingPoll, granted: Result<Vec<Granted>, RequestError>) {
+fn answer(poll: WaitingPoll, granted: Result<Vec<BatchGrant>, RequestError>) {
     drop(poll.reply.send(granted));
 }
 

@@ -126,7 +126,7 @@ impl<S: Store> Carrier<S> {
             until => (until, None),
         };
         let hidden = (!self.set_aside.is_empty()).then(|| here + SET_ASIDE_POLL_INTERVAL);
-        [by_store, to_forget, self.wake_for_stall_check(here), self.polls.earliest_end(), hidden]
+        [by_store, to_forget, self.wake_for_stall_check(here), self.polls.next_wake(), hidden]
             .into_iter()
             .flatten()
             .fold(here + SLEEP_MAX, Instant::min)

@@ -22,6 +22,7 @@ use verdict::flow::Standing;
 use verdict::known::{Known, loaded_for};
 use verdict::log::{self, Piece, SentLog, TaskLog};
 use verdict::plan::limits::STEPS_PER_DECISION;
+use verdict::plan::preparing;
 use verdict::request::{Caller, Extend, Submit};
 use verdict::run::{Loaded, Message, Waiting};
 use verdict::scope_budget::{BudgetUse, Day, count_all};
@@ -43,7 +44,7 @@ use super::topologies::Topologies;
 use crate::allowances::Allowances;
 use crate::batch_metrics::BatchMetrics;
 use crate::item::{Submission, Watched};
-use crate::outbox::{Endpoints, of_end};
+use crate::outbox::{Endpoints, of_approvals, of_end};
 use crate::recovery::{self, Policies};
 use crate::spend_metrics;
 use crate::subjects::object_change;
@@ -505,6 +506,7 @@ impl WorkingSet {
                 note_trace_events(trace_events, task, event, at.now);
             }
         }
+        let prepared = before.and_then(|task| task.preparing().map(|place| (task.clone(), place)));
         let used = spend_metrics::used(subject);
         let was = Standing::of(before);
         let stored = before.map(|task| task.revision);
@@ -528,6 +530,14 @@ impl WorkingSet {
         let changes = approval::changes(&approvals, subject, &settled.events);
         let change = |change| approval_change(&key.scope, key.id, run, change, applied.at.now);
         self.objects.extend(changes.iter().cloned().map(change));
+        if !changes.is_empty() && !self.endpoints.is_empty() {
+            let (place, now) = ((&key.scope, key.id, run), applied.at.now);
+            let asked = of_approvals(&self.endpoints, place, &changes, now).into_iter();
+            self.asked.extend(asked.map(|intent| Asked { intent, run }));
+        }
+        let prepared = prepared.as_ref().map(|(task, place)| (task, *place));
+        let object = |after| ObjectChange { after, at: applied.at.now, by: None };
+        self.objects.extend(preparing::changes(prepared, subject, run).into_iter().map(object));
         if !self.declared.is_empty() {
             let (place, now) = ((&key.scope, key.id), applied.at.now);
             let asked = Declared::intents(&self.declared, &settled.events, place, now);

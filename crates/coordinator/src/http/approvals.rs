@@ -28,6 +28,9 @@ use super::translate::{query, time};
 use crate::admit::{ApprovalReaderPrincipal, ApproverPrincipal};
 use crate::requests::approval_decision;
 
+/// Content that a list has: some lines. A page of a thousand stays quick to read.
+const LISTED_CONTENT_MAX: usize = 1024;
+
 pub(super) async fn list(
     State(app): State<AppState>,
     principal: ApprovalReaderPrincipal,
@@ -212,7 +215,9 @@ fn view(body: ApprovalBody) -> ApprovalView {
     let ApprovalBody { task, run, approval, outcome } = body;
     let id = approval.id(task).to_string();
     let Approval { key, terms, expires_at, opened_at, votes, .. } = approval;
-    let Terms { roles, keys, quorum, default, subject, digest, .. } = terms;
+    let Terms { roles, keys, quorum, default, subject, digest, content, shows, .. } = terms;
+    let has_content = content.is_some() || shows.is_some();
+    let listed = content.filter(|content| content.as_str().len() <= LISTED_CONTENT_MAX);
     let texts = |names: Vec<Name>| names.iter().map(Name::to_string).collect();
     ApprovalView {
         approval_id: id,
@@ -223,7 +228,8 @@ fn view(body: ApprovalBody) -> ApprovalView {
         outcome: outcome.map(outcome_view),
         subject: subject.map(|subject| subject.to_string()),
         digest: digest.map(|digest| digest.to_string()),
-        content: None,
+        content: listed.map(|content| content.to_string()),
+        has_content,
         roles: texts(roles),
         keys: texts(keys),
         quorum,

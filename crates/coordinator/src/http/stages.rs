@@ -5,20 +5,18 @@
 //! stage, as a decision: the grant is handed back, and the rules are told. The output of a run is composed when it is
 //! read (S2-84).
 
-use std::collections::HashMap;
-
 use serde_json::value::RawValue;
-use store::{Browse, Failure, RecordsOf, RunRecord, TaskKey};
+use store::{Browse, Failure, TaskKey};
 use verdict::plan::{PlanState, StagesState};
-use verdict::run::{Recorded, StepOutcome};
 use verdict::{Name, Reason, RunState, Subject, Task, Text};
 use wire::answers::{PlanStage, Run};
 use wire::plan;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
-use super::translate::{json, state};
+use super::translate::state;
 use crate::item::Granted;
+use crate::plan_outputs::{StageEnds, ends_of_stages};
 
 /// What a stage's worker gets as input.
 pub(super) enum StageInput {
@@ -26,9 +24,6 @@ pub(super) enum StageInput {
     /// No repetition helps: outputs never change.
     Unresolved(Text),
 }
-
-/// What stages recorded: the output, or the failure's reason.
-type Ends = HashMap<Name, Result<Option<wire::Json>, Option<Text>>>;
 
 pub(super) fn stages_of(run: Option<&RunState>) -> Option<&StagesState> {
     match run?.plan.as_deref()? {
@@ -81,28 +76,13 @@ fn written(plan: &str, place: usize) -> Option<wire::Json> {
     wire::Json::from_text(input.get().to_owned()).ok()
 }
 
-/// What became of the stages that have ended. One page may not hold all of their outputs.
-async fn ends<B: Browse>(browse: &B, key: &TaskKey, stages: &StagesState) -> Result<Ends, Failure> {
-    let mut missing: Vec<Name> = stages.stages.iter().map(|stage| stage.key.clone()).collect();
-    let mut ends = Ends::new();
-    while !missing.is_empty() {
-        let found = browse.records(key, RecordsOf::Keys(&missing), missing.len()).await?;
-        let before = ends.len();
-        for record in found {
-            let RunRecord::Checkpoint { checkpoint, .. } = record else { continue };
-            let Recorded::Step(step) = checkpoint.recorded else { continue };
-            let end = match step.outcome {
-                StepOutcome::Succeeded { result } => Ok(result.as_ref().map(json)),
-                StepOutcome::Failed { reason, .. } => Err(reason),
-            };
-            ends.insert(checkpoint.key, end);
-        }
-        if ends.len() == before {
-            break;
-        }
-        missing.retain(|key| !ends.contains_key(key));
-    }
-    Ok(ends)
+async fn ends<B: Browse>(
+    browse: &B,
+    key: &TaskKey,
+    stages: &StagesState,
+) -> Result<StageEnds, Failure> {
+    let keys = stages.stages.iter().map(|stage| stage.key.clone()).collect();
+    ends_of_stages(browse, key, keys).await
 }
 
 /// A run with what became of its stages and, once it has ended, its output.
@@ -126,6 +106,9 @@ pub(super) async fn with_stages<B: Browse>(
         let state = match end {
             Some(Ok(_)) => verdict::State::Succeeded,
             Some(Err(reason)) if is_halt(reason.as_ref()) => verdict::State::Halted,
+            Some(Err(Some(reason))) if reason.as_str() == Reason::ConditionFalse.name() => {
+                verdict::State::Skipped
+            }
             Some(Err(_)) => verdict::State::Failed,
             None if current == Some(place) => subject.state().unwrap_or(verdict::State::Queued),
             None if is_live && Some(place) > current => verdict::State::Blocked,

@@ -10,9 +10,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use store::runs::StoredStep;
-use store::{Browse, Failure, RecordsOf, RowsAfter, RunRecord, TaskKey};
+use store::{Browse, Failure, RowsAfter, TaskKey};
 use verdict::plan::PlanState;
-use verdict::run::Recorded;
 use verdict::{End, Name, State as TaskState, Subject, Text};
 use wire::answers::{PlanStage, PlanSteps, Run};
 use wire::limits::PAGE_ITEMS_DEFAULT;
@@ -26,6 +25,7 @@ use super::stages::{StageInput, asked};
 use super::translate::{json, query, state, time};
 use crate::admit::ReaderPrincipal;
 use crate::item::Granted;
+use crate::plan_outputs::{ends_of_steps, stored_json};
 
 /// Steps that the view of a run has: a few screens. The rest is in pages of their own.
 const SHOWN_MAX: usize = 100;
@@ -62,38 +62,15 @@ pub(super) async fn input(
     }))
 }
 
-/// What steps under these keys returned. One page may not hold all of it.
+/// What steps under these keys returned.
 async fn outputs<B: Browse>(
     browse: &B,
     root: &TaskKey,
-    mut missing: Vec<Name>,
+    keys: Vec<Name>,
 ) -> Result<HashMap<Name, wire::Json>, Failure> {
-    let mut outputs = HashMap::new();
-    while !missing.is_empty() {
-        // A child that has ended has two records.
-        let limit = missing.len() * 2;
-        let found = browse.records(root, RecordsOf::Keys(&missing), limit).await?;
-        let ended: Vec<(Name, Option<End>)> = found.into_iter().filter_map(ended_child).collect();
-        if ended.is_empty() {
-            break;
-        }
-        missing.retain(|key| !ended.iter().any(|(ended, _)| ended == key));
-        for (key, end) in ended {
-            let output = end.and_then(|end| end.output);
-            outputs.extend(output.map(|output| (key, json(&output))));
-        }
-    }
-    Ok(outputs)
-}
-
-fn ended_child(record: RunRecord) -> Option<(Name, Option<End>)> {
-    match record {
-        RunRecord::Checkpoint { checkpoint, end, .. } => match checkpoint.recorded {
-            Recorded::Child(_) => Some((checkpoint.key, end)),
-            Recorded::Step(_) | Recorded::Wait(_) => None,
-        },
-        RunRecord::Started(_) => None,
-    }
+    let ends = ends_of_steps(browse, root, keys).await?;
+    let output = |(key, end): (Name, End)| Some((key, stored_json(&end.output?)));
+    Ok(ends.into_iter().filter_map(output).collect())
 }
 
 /// `GET /v1/runs/{runId}/plan`: a page of the steps of a run's plan, in the order of the plan.

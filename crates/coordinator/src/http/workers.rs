@@ -4,6 +4,7 @@
 //! this coordinator; the answer says how many coordinators there are.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +20,7 @@ use super::app_state::AppState;
 use super::translate::{query, time};
 use crate::admit::ReaderPrincipal;
 use crate::admit::principals::Principal as _;
-use crate::item::{WaitingPolls, WaitingWorker};
+use crate::item::{WaitingPage, WaitingPolls, WaitingWorker};
 
 /// How many pairs of worker and queue one answer reads. Beyond it the page ends early.
 const HELD_MAX: usize = 10_000;
@@ -49,7 +50,7 @@ pub(super) async fn workers(
 /// The first `limit` workers, and the last of them if there are more.
 fn page(
     held: Vec<HeldLeases>,
-    waiting: Vec<WaitingWorker>,
+    waiting: WaitingPage,
     limit: usize,
 ) -> (Vec<WorkerView>, Option<String>) {
     // The last worker of a full read may hold more than was read: it belongs on the next page, unless it is alone.
@@ -59,10 +60,19 @@ fn page(
     for held in held {
         view(&mut workers, &held.worker).leases.push(leases(held));
     }
-    for WaitingWorker { worker, polls: waiting } in waiting {
+    // Behind the last worker of a list that was cut others may wait.
+    let last_listed = waiting.workers.last().filter(|_| waiting.is_cut);
+    let last_listed = last_listed.map(|last| last.worker.clone());
+    for WaitingWorker { worker, polls: waiting } in waiting.workers {
         view(&mut workers, &worker).polls.extend(waiting.into_iter().map(polls));
     }
     let mut more = workers.len() > limit;
+    if let Some(last) = last_listed {
+        let behind = (Bound::Excluded(last), Bound::Unbounded);
+        let behind: Vec<Name> = workers.range(behind).map(|(worker, _)| worker.clone()).collect();
+        behind.iter().for_each(|worker| drop(workers.remove(worker)));
+        more = true;
+    }
     if let Some(last_read) = last_read
         && workers.first_key_value().is_some_and(|(first, _)| *first < last_read)
     {
@@ -164,9 +174,11 @@ mod tests {
         }
     }
 
-    fn waiting(worker: &str) -> WaitingWorker {
-        let polls = WaitingPolls { queues: vec!["q".into()], kinds: None, count: 1, max: 1 };
-        WaitingWorker { worker: worker.into(), polls: vec![polls] }
+    fn waiting(workers: &[&str]) -> WaitingPage {
+        let polls = || WaitingPolls { queues: vec!["q".into()], kinds: None, count: 1, max: 1 };
+        let worker =
+            |name: &&str| WaitingWorker { worker: Name::from(*name), polls: vec![polls()] };
+        WaitingPage { workers: workers.iter().map(worker).collect(), is_cut: false }
     }
 
     fn names(page: &(Vec<WorkerView>, Option<String>)) -> (Vec<&str>, Option<&str>) {
@@ -175,10 +187,10 @@ mod tests {
 
     #[test]
     fn polls_and_leases_of_a_worker_meet_in_one_view() {
-        let first = page(vec![held("a", "q"), held("c", "q")], vec![waiting("a"), waiting("b")], 2);
+        let first = page(vec![held("a", "q"), held("c", "q")], waiting(&["a", "b"]), 2);
         assert_eq!(names(&first), (vec!["a", "b"], Some("b")));
         assert_eq!((first.0[0].polls.len(), first.0[0].leases.len()), (1, 1));
-        let last = page(vec![held("c", "q")], Vec::new(), 2);
+        let last = page(vec![held("c", "q")], WaitingPage::default(), 2);
         assert_eq!(names(&last), (vec!["c"], None));
     }
 
@@ -194,12 +206,21 @@ mod tests {
             polls: (0..lines).map(|_| line()).collect(),
         };
         let size = |page: &[WorkerView]| serde_json::to_vec(page).unwrap().len();
-        let many = page(Vec::new(), (0..300).map(|n| of(&format!("w{n:03}"), 1)).collect(), 1_000);
+        let all = |workers| WaitingPage { workers, is_cut: false };
+        let many = (0..300).map(|n| of(&format!("w{n:03}"), 1)).collect();
+        let many = page(Vec::new(), all(many), 1_000);
         assert!(size(&many.0) <= PAGE_BYTES_MAX && many.0.len() > 100, "{}", many.0.len());
         assert_eq!(many.1, many.0.last().map(|last| last.worker_id.clone()));
-        let greedy = page(Vec::new(), vec![of("a", 1_000), of("b", 1)], 9);
+        let greedy = page(Vec::new(), all(vec![of("a", 1_000), of("b", 1)]), 9);
         assert_eq!(names(&greedy), (vec!["a"], Some("a")));
         assert!(size(&greedy.0) <= PAGE_BYTES_MAX && greedy.0[0].polls.len() > 50);
+    }
+
+    #[test]
+    fn workers_behind_a_list_that_was_cut_are_on_the_next_page() {
+        let cut = WaitingPage { is_cut: true, ..waiting(&["a", "b"]) };
+        let first = page(vec![held("b", "q"), held("c", "q")], cut, 9);
+        assert_eq!(names(&first), (vec!["a", "b"], Some("b")));
     }
 
     #[test]
@@ -207,9 +228,9 @@ mod tests {
         let mut many: Vec<HeldLeases> =
             (1..HELD_MAX).map(|n| held("a", &format!("q{n}"))).collect();
         many.push(held("b", "q"));
-        let cut = page(many, vec![waiting("c")], 9);
+        let cut = page(many, waiting(&["c"]), 9);
         assert_eq!(names(&cut), (vec!["a"], Some("a")));
         let alone: Vec<HeldLeases> = (0..HELD_MAX).map(|n| held("a", &format!("q{n}"))).collect();
-        assert_eq!(names(&page(alone, Vec::new(), 9)), (vec!["a"], None));
+        assert_eq!(names(&page(alone, WaitingPage::default(), 9)), (vec!["a"], None));
     }
 }

@@ -4,7 +4,7 @@
 //! its tenant passes as many turns as it took in advance, while others wait: a tenant that submits a thousand runs with each
 //! call delays one that submits a single run by about one commit. Within a tenant the order is that of arrival.
 //!
-//! Questions to the carrier itself have no tenant, weigh little and go first. The end comes last.
+//! Questions of the server itself to the carrier have no tenant, weigh nothing and go first. The end comes last.
 //!
 //! Invariants:
 //! - a line is never empty, and a tenant has one at most;
@@ -102,6 +102,7 @@ mod tests {
     use super::super::{CountPolls, ListPolls};
     use super::*;
     use crate::item::{Poll, WaitingPoll};
+    use crate::outbox::Endpoints;
 
     /// An arrival of a tenant. How much it weighs is said apart.
     fn of(tenant: &str) -> Arrival {
@@ -191,13 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn questions_about_polls_have_no_tenant() {
+    fn questions_about_polls_are_of_a_tenant_and_weigh_something() {
         let scope = Scope::default();
         let (queue, kind) = (Name::from("q"), Name::from("k"));
         let count = CountPolls { scope: scope.clone(), queue, kind, reply: oneshot::channel().0 };
-        assert_eq!(Arrival::CountPolls(count).tenant(), None);
         let (queues, after, reply) = (None, None, oneshot::channel().0);
-        let list = ListPolls { scope, queues, after, limit: 1, reply };
-        assert_eq!(Arrival::ListPolls(list).tenant(), None);
+        let list = ListPolls { scope: scope.clone(), queues, after, limit: 1, reply };
+        for question in [Arrival::CountPolls(count), Arrival::ListPolls(list)] {
+            assert_eq!(question.tenant(), Some(&scope.tenant));
+            assert!(question.weight(&Endpoints::new()) > 0);
+        }
     }
 }

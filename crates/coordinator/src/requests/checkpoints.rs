@@ -12,6 +12,7 @@ use verdict::run::{
 use verdict::{Digest, Fault, Name, Request, Scope, Span, TaskId, Text};
 use wire::FieldError;
 use wire::approvals::ApprovalTerms;
+use wire::plan::{self, PlanStep};
 use wire::requests::{
     AwaitedEffect, AwaitedItem, ChildRun, Completed, DeclaredEffect, Diverged, SendSignal,
     StepError, StepRecord, WaitFor,
@@ -54,6 +55,7 @@ pub(crate) fn checked_checkpoint(
     call: wire::requests::CheckpointCall,
     defaults: &SubmitDefaults,
 ) -> Result<CheckpointRequest, FieldError> {
+    check_contents(call.wait.as_ref())?;
     let awaited = call.wait.as_ref().map_or_else(Vec::new, awaited_effects);
     let items =
         ItemDigests::of(&call.steps, &call.children).with_effects(&call.steps, &call.effects);
@@ -191,6 +193,14 @@ fn child(
     (ChildCall { key, is_detached, submit }, submission)
 }
 
+fn check_contents(wait: Option<&WaitFor>) -> Result<(), FieldError> {
+    for (index, item) in wait.iter().flat_map(|wait| wait.items.iter().enumerate()) {
+        let checked = item.approval.as_ref().map_or(Ok(()), check_content);
+        checked.map_err(|fault| fault.under(&format!("wait.for[{index}].approval")))?;
+    }
+    Ok(())
+}
+
 fn wait_call(wait: WaitFor) -> WaitCall {
     let digest = digests::wait(&wait);
     let WaitFor { key, mode, items, max_ms } = wait;
@@ -241,9 +251,50 @@ fn approval_call(item: &AwaitedItem) -> Option<ApprovalCall> {
     Some(ApprovalCall { item: item.key.as_str().into(), terms, asked_by: None })
 }
 
+/// Refuses a digest that is not that of the content: people would decide about something else than they are shown.
+pub(super) fn check_content(terms: &ApprovalTerms) -> Result<(), FieldError> {
+    let (Some(text), Some(digest)) = (terms.content_text(), terms.digest.as_deref()) else {
+        return Ok(());
+    };
+    let made = Digest::of_bytes(text.as_bytes());
+    match Digest::parse(digest) == Some(made) {
+        true => Ok(()),
+        false => Err(FieldError::new(
+            "digest",
+            format!(
+                "is not the SHA-256 of `content` in its canonical form, which is {made}; leave it out"
+            ),
+        )),
+    }
+}
+
+/// The terms of a step. What is composed of outputs is filled in when people are asked.
+pub(super) fn step_terms(step: &PlanStep) -> Option<Terms> {
+    let mut approval = step.approval.clone()?;
+    if step.composes() {
+        return Some(approval_terms(ApprovalTerms { content: None, digest: None, ..approval }));
+    }
+    // Data that looks like a reference is wrapped in the plan, and shown as it is.
+    let unwrapped = approval.content.as_ref().map(|content| plan::resolve(content, |_| None));
+    approval.content = unwrapped.and_then(Result::ok);
+    Some(approval_terms(approval))
+}
+
 pub(super) fn approval_terms(terms: ApprovalTerms) -> Terms {
-    let ApprovalTerms { roles, keys, quorum, expires_at, expires_in_ms, default, subject, digest } =
-        terms;
+    let content = terms.content_text().map(Text::from);
+    let ApprovalTerms {
+        roles,
+        keys,
+        quorum,
+        expires_at,
+        expires_in_ms,
+        default,
+        subject,
+        digest,
+        content: _,
+        subject_from: _,
+    } = terms;
+    let shown = content.as_ref().map(|text| Digest::of_bytes(text.as_str().as_bytes()));
     let names = |names: Vec<String>| names.into_iter().map(Name::from).collect();
     Terms {
         roles: names(roles),
@@ -253,8 +304,8 @@ pub(super) fn approval_terms(terms: ApprovalTerms) -> Terms {
         expires_in: expires_in_ms.map(Span::from_millis),
         default: default.map(approval_decision),
         subject: subject.map(Text::from),
-        digest: digest.as_deref().and_then(Digest::parse),
-        content: None,
+        digest: shown.or_else(|| digest.as_deref().and_then(Digest::parse)),
+        content,
         shows: None,
         done_by: Vec::new(),
     }

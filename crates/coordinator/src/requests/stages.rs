@@ -10,7 +10,7 @@ use wire::OnError;
 use wire::plan::{Plan, PlanStep, references};
 use wire::requests::SubmitRun;
 
-use super::checkpoints::approval_terms;
+use super::checkpoints::step_terms;
 use super::policy;
 use super::steps::limits_of;
 use crate::submit_defaults::SubmitDefaults;
@@ -40,7 +40,8 @@ fn stage(step: &PlanStep, queue: &str, seed: Option<u64>, defaults: &SubmitDefau
         is_always: step.always,
         is_gate: step.gate,
         may: Capabilities::ALL,
-        asks: step.approval.clone().map(approval_terms).map(Arc::new),
+        asks: step_terms(step).map(Arc::new),
+        is_prepared: step.is_prepared(),
     }
 }
 

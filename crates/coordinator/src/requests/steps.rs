@@ -11,9 +11,10 @@ use wire::OnError;
 use wire::plan::{Ceiling, Compiled, Plan, PlanForm, PlanStep, references};
 use wire::requests::SubmitRun;
 
-use super::checkpoints::approval_terms;
+use super::checkpoints::step_terms;
 use super::{policy, raw};
 use crate::item::{PlannedSteps, StepSubmission};
+use crate::preparing::Question;
 use crate::submit_defaults::SubmitDefaults;
 
 /// The kind of a run whose steps are tasks of their own. No worker gets the run itself.
@@ -68,12 +69,13 @@ fn step(
         continues_on_error: step.on_error() == OnError::Continue,
         is_always: step.always,
         time_limit: step.deadline_ms.map(Span::from_millis),
-        has_references: references::has_any(&step.input),
-        asks: step.approval.clone().map(approval_terms).map(Arc::new),
+        has_references: references::has_any(&step.input) || step.composes(),
+        asks: step_terms(step).map(Arc::new),
+        when: step.when.as_ref().map(raw),
         keeps_keys: of_run.asks_people,
         done_by: Vec::new(),
     };
-    let input = raw(&step.input);
+    let input = raw(&written(step));
     StepSubmission {
         key: step.key.as_str().into(),
         kind: step.kind().into(),
@@ -87,6 +89,14 @@ fn step(
         input,
         traceparent: of_run.traceparent.cloned(),
         fingerprint: Digest::of(&[b"step", text.as_bytes()]),
+    }
+}
+
+/// The input of a worker, or what people are asked as it was written.
+fn written(step: &PlanStep) -> wire::Json {
+    match step.approval.as_ref().filter(|_| step.composes()) {
+        Some(terms) => wire::Json::from_value(&Question::of(terms)).expect("JSON has a JSON form"),
+        None => step.input.clone(),
     }
 }
 

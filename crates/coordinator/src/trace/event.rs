@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use store::{Spec, TaskKey};
+use store::TaskKey;
 use verdict::{AttemptOutcome, ClosedAttempt, End, LeaseId, Name, State, Task, Text, Time};
 use wire::TraceContext;
 
@@ -30,13 +30,12 @@ impl TraceEvent {
     /// A waiting task is granted to a worker at `at`; `attempt` and `lease` are the new ones.
     pub(crate) fn granted(
         waiting: &Task,
-        spec: &Spec,
+        traceparent: Option<Text>,
         attempt: u32,
         lease: LeaseId,
         at: Time,
     ) -> Self {
         let since = waiting.claimable_at().unwrap_or(at);
-        let traceparent = spec.traceparent.clone();
         Self::about(waiting, EventDetail::Granted { traceparent, attempt, lease, since, at })
     }
 

@@ -163,7 +163,7 @@ fn reason(failed: &ExportFailed) -> String {
 mod tests {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
-    use store::{DynStore, Spec};
+    use store::DynStore;
     use storetest::{ManualClock, MemoryStore};
     use verdict::{LeaseId, Policy, Scope, Subject, Task, Time};
 
@@ -197,23 +197,9 @@ mod tests {
         }
     }
 
-    fn spec() -> Spec {
-        Spec {
-            input: "1".into(),
-            goal: None,
-            task_key: None,
-            asset_id: None,
-            resources: None,
-            labels: Default::default(),
-            traceparent: None,
-            key: None,
-            fingerprint: verdict::Digest::of(&[]),
-        }
-    }
-
     #[tokio::test]
     async fn what_finds_no_room_is_counted_and_nobody_waits() {
-        let (task, spec) = (task(), spec());
+        let task = task();
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Metrics::register(&mut registry);
         let store = MemoryStore::new(Arc::new(ManualClock::default()));
@@ -221,7 +207,7 @@ mod tests {
         let (_end, ended) = channel::channel::<Option<StopReason>>(None);
         let (trace_sender, exporter) = open(Arc::new(Hanging), browse, metrics.clone(), ended);
         let event =
-            || TraceEvent::granted(&task, &spec, 1, LeaseId::from_u128(9), Time::from_millis(5));
+            || TraceEvent::granted(&task, None, 1, LeaseId::from_u128(9), Time::from_millis(5));
         // This call awaits nothing, so it cannot wait for the collector.
         trace_sender.send((0..QUEUE_MAX + 30).map(|_| event()).collect());
         let label = crate::metrics::ReasonLabel { reason: "queue" };

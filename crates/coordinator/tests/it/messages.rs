@@ -65,6 +65,7 @@ async fn a_message_that_the_rules_refuse_is_parked_and_blocks_nothing_else() {
     // F82: a poison message stays, with its reason, and its addressee goes on.
     let record = Digest::of(&[b"record"]);
     let ended = Body::ChildEnded {
+        is_unneeded: false,
         charge: None,
         halt: None,
         done_by: vec![],

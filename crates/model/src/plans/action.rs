@@ -54,6 +54,7 @@ pub(super) fn submission(bounds: &PlanBounds) -> PlanSubmit {
             time_limit: None,
             has_references: false,
             asks: None,
+            when: None,
             keeps_keys: false,
             done_by: Vec::new(),
         },

@@ -19,14 +19,15 @@ const POLICY_AND_STAGES: u8 = 2;
 const POLICY_STAGES_AND_CEILINGS: u8 = 3;
 
 /// What a stage has or may do: one bit each.
-const REFERENCES: u8 = 1;
-const CONTINUES: u8 = 2;
-const ALWAYS: u8 = 4;
-const GATE: u8 = 8;
-const MAY_STEP: u8 = 16;
-const MAY_WAIT: u8 = 32;
-const MAY_SPAWN: u8 = 64;
-const ASKS: u8 = 128;
+const REFERENCES: u64 = 1;
+const CONTINUES: u64 = 2;
+const ALWAYS: u64 = 4;
+const GATE: u64 = 8;
+const MAY_STEP: u64 = 16;
+const MAY_WAIT: u64 = 32;
+const MAY_SPAWN: u64 = 64;
+const ASKS: u64 = 128;
+const PREPARED: u64 = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -148,6 +149,7 @@ fn pack_stage(to: &mut PackWriter<'_>, stage: &Stage, other_policy: Option<&Poli
         is_gate,
         may: Capabilities { steps, waits, children },
         asks,
+        is_prepared,
     } = stage;
     for name in [key, kind, queue] {
         to.text(name.as_str());
@@ -164,8 +166,9 @@ fn pack_stage(to: &mut PackWriter<'_>, stage: &Stage, other_policy: Option<&Poli
         (*waits, MAY_WAIT),
         (*children, MAY_SPAWN),
         (asks.is_some(), ASKS),
+        (*is_prepared, PREPARED),
     ];
-    to.byte(bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum());
+    to.number(bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum());
     if let Some(terms) = asks {
         to.text(&terms_text(terms));
     }
@@ -187,7 +190,7 @@ fn unpack_stage(from: &mut PackReader<'_>, before: Option<&Policy>) -> Option<St
     let policy = from.optional(PackReader::policy)?.or_else(|| before.cloned())?;
     let time_limit = from.optional(PackReader::span)?;
     let input = from.digest()?;
-    let bits = from.byte()?;
+    let bits = from.number()?;
     let has = |bit| bits & bit != 0;
     let asks = match has(ASKS) {
         true => Some(Arc::new(read_terms(from.text()?)?)),
@@ -208,5 +211,6 @@ fn unpack_stage(from: &mut PackReader<'_>, before: Option<&Policy>) -> Option<St
         is_gate: has(GATE),
         may,
         asks,
+        is_prepared: has(PREPARED),
     })
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdict::approval::Terms;
 use verdict::event::Submitted;
 use verdict::plan::{
-    Advance, Blame, Capabilities, EndedStep, Ending, NextLease, PlanEvent, PlanForm, PlanRequest,
-    PlanState, PlanStep, PlanSubmit, RootState, SpawnedStep, Stage, StagesState, StepTerms, Told,
-    Turn,
+    Advance, Blame, Capabilities, EndedStep, Ending, Found, NextLease, PlanEvent, PlanForm,
+    PlanRequest, PlanState, PlanStep, PlanSubmit, Prepared, RootState, Shown, SpawnedStep, Stage,
+    StagesState, StepTerms, Told, Turn,
 };
 use verdict::request::Submit;
 use verdict::run::Lineage;
@@ -51,6 +51,41 @@ pub(super) enum PlanRequestForm {
         #[serde(with = "as_text")]
         message: Text,
     },
+    Prepared(#[serde(with = "PreparedForm")] Prepared),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Prepared")]
+struct PreparedForm {
+    place: u32,
+    #[serde(with = "FoundForm")]
+    found: Found,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Found", rename_all = "snake_case")]
+enum FoundForm {
+    Begins {
+        #[serde(with = "optional_shown", default, skip_serializing_if = "Option::is_none")]
+        shown: Option<Box<Shown>>,
+    },
+    Unneeded {
+        #[serde(with = "as_text")]
+        why: Text,
+    },
+    Unresolved {
+        #[serde(with = "as_text")]
+        message: Text,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Shown")]
+struct ShownForm {
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    subject: Option<Text>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    content: Option<Text>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,6 +164,8 @@ struct StageForm {
     may: Capabilities,
     #[serde(with = "shared_terms", default, skip_serializing_if = "Option::is_none")]
     asks: Option<Arc<Terms>>,
+    #[serde(rename = "prepared", default, skip_serializing_if = "is_false")]
+    is_prepared: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -186,6 +223,10 @@ pub(super) enum PlanEventForm {
         deadline: Option<Time>,
         #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
         done_by: Vec<Name>,
+    },
+    Prepared {
+        #[serde(with = "optional_shown", default, skip_serializing_if = "Option::is_none")]
+        shown: Option<Box<Shown>>,
     },
     DoneBy(#[serde(with = "names")] Vec<Name>),
 }
@@ -269,6 +310,7 @@ mod stage_list {
 
 super::forms::optional!(optional_end, End, "EndForm");
 super::budget_forms::optional_box!(optional_halt, End, "EndForm");
+super::budget_forms::optional_box!(optional_shown, Shown, "ShownForm");
 super::forms::optional!(optional_ending, Ending, "EndingForm");
 super::forms::optional!(optional_cancel, CancelRequest, "CancelRequestForm");
 super::forms::boxed!(boxed_turn, Turn, TurnForm);

@@ -126,10 +126,7 @@ fn step_spawned(message: &Message, due: Time) -> Option<PlanEvent> {
 
 /// The checkpoint of a child's end. No worker recorded it.
 fn ended(message: &Message, number: u32, digest: Digest, at: Time) -> Option<Checkpoint> {
-    let Body::ChildEnded { key, state, record, charge: _, halt: _, done_by: _ } = &message.body
-    else {
-        return None;
-    };
+    let Body::ChildEnded { key, state, record, .. } = &message.body else { return None };
     let end = ChildEnd { child: message.from, state: *state, record: *record };
     let (key, recorded) = (key.clone(), Recorded::Child(end));
     Some(Checkpoint { number, key, digest, attempt: 0, at, recorded })

@@ -36,6 +36,10 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RunRequest", rename_all = "snake_case")]
 pub(super) enum RunRequestForm {
@@ -254,6 +258,8 @@ pub(super) enum BodyForm {
         charge: Option<Box<Charge>>,
         #[serde(with = "optional_halt", default, skip_serializing_if = "Option::is_none")]
         halt: Option<Box<End>>,
+        #[serde(rename = "unneeded", default, skip_serializing_if = "is_false")]
+        is_unneeded: bool,
         #[serde(with = "names", default, skip_serializing_if = "Vec::is_empty")]
         done_by: Vec<Name>,
     },

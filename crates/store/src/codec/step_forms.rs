@@ -12,7 +12,7 @@ use verdict::plan::{
 };
 use verdict::request::Submit;
 use verdict::run::{ChildCall, Lineage};
-use verdict::{End, Name, Span, State, TaskId, Time};
+use verdict::{End, Json, Name, Span, State, TaskId, Time};
 
 use super::approval_forms::{names as api_keys, shared_terms};
 use super::plan_forms::optional_halt;
@@ -56,6 +56,8 @@ pub(super) struct StepTermsForm {
     has_references: bool,
     #[serde(with = "shared_terms", default, skip_serializing_if = "Option::is_none")]
     asks: Option<Arc<Terms>>,
+    #[serde(with = "as_text::opt", default, skip_serializing_if = "Option::is_none")]
+    when: Option<Json>,
     #[serde(default, skip_serializing_if = "is_false")]
     keeps_keys: bool,
     #[serde(with = "api_keys", default, skip_serializing_if = "Vec::is_empty")]

@@ -44,7 +44,7 @@ use crate::flow_starts::starts_of;
 use crate::logs::SavedLog;
 use crate::pauses::PausedQueues;
 use crate::row::{
-    Backlog, EndedPosition, EndedTask, Spec, TaskKey, TaskWithSpec, Unfinished, Want,
+    Backlog, BatchSpec, EndedPosition, EndedTask, TaskKey, TaskWithSpec, Unfinished, Want,
 };
 use crate::seam::{
     Batch, Claimable, Decided, Found, Loaded, Lookup, Plan, PolledQueues, Selection,
@@ -184,11 +184,14 @@ impl<'w> PostgresBatch<'w> {
     }
 
     /// The specs of tasks, from this batch or from the table.
-    pub(super) async fn specs(&mut self, tasks: &[Task]) -> Result<HashMap<TaskId, Spec>, Failure> {
+    pub(super) async fn specs(
+        &mut self,
+        tasks: &[Task],
+    ) -> Result<HashMap<TaskId, BatchSpec>, Failure> {
         let pending =
             |task: &Task| self.pending.get(task.id).and_then(|pending| pending.spec.clone());
-        let mut specs: HashMap<TaskId, Spec> =
-            tasks.iter().filter_map(|task| Some((task.id, pending(task)?))).collect();
+        let whole = |task: &Task| Some((task.id, BatchSpec::Whole(pending(task)?)));
+        let mut specs: HashMap<TaskId, BatchSpec> = tasks.iter().filter_map(whole).collect();
         let missing: Vec<&Task> =
             tasks.iter().filter(|task| !specs.contains_key(&task.id)).collect();
         if missing.is_empty() {

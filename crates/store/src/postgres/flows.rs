@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use verdict::flow::{Rate, RateUse, Starts, flow_of};
-use verdict::{FlowKey, KeyUse, Subject, Task, TaskId, Time};
+use verdict::{FlowKey, KeyUse, Name, Scope, Subject, Task, TaskId, Time};
 
 use self::statements::KeyCounts;
 use super::batch::PostgresBatch;
@@ -159,6 +159,12 @@ impl FlowState {
                 && buffer.takes_kind(&candidate.kind)
         };
         self.unparked.iter().filter(is_there).map(|candidate| candidate.position)
+    }
+
+    /// The kinds of the tasks of a queue that it brought back.
+    pub(super) fn unparked_kinds(&self, scope: &Scope, queue: &Name) -> impl Iterator<Item = Name> {
+        let is_there = move |it: &&Candidate| (&it.scope, &it.queue) == (scope, queue);
+        self.unparked.iter().filter(is_there).map(|candidate| candidate.kind.clone())
     }
 
     pub(super) fn take_unparked(&mut self) -> Vec<Candidate> {

@@ -26,11 +26,13 @@ use super::batch::pending_writes::LockedRow;
 use super::connection::connections::Object;
 use super::errors::StepError;
 use super::ready::refill;
-use super::rows::{self, CLOSED, Columns, LiveRow, SPEC, done_columns, id_bytes, locked_columns};
+use super::rows::{
+    self, BATCH_SPEC, CLOSED, Columns, LiveRow, done_columns, id_bytes, locked_columns,
+};
 use super::scopes;
 use super::tables::{KeyUse, KeyUseRow};
 use crate::failure::{Failure, FailureKind};
-use crate::row::{IdempotencyKey, KeyOwner, PollRef, Spec, TaskKey, TaskWithSpec};
+use crate::row::{BatchSpec, IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
 use crate::runs::long_waits::LongWaits;
 use crate::seam::LockWait;
 use crate::tables::select;
@@ -264,31 +266,67 @@ pub(super) async fn key_owners(
 
 static POLLED: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {}, {SPEC} FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
+        "SELECT {}, {} FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
             AS u(tenant, workspace, owner, poll) \
          CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE poll = u.poll AND owner = u.owner \
             AND tenant = u.tenant AND workspace = u.workspace OFFSET 0) l \
          CROSS JOIN LATERAL (SELECT * FROM tenure.inputs WHERE id = l.id OFFSET 0) i",
-        locked_columns()
+        locked_columns(),
+        *BATCH_SPEC
     )
 });
+
+const COUNT_POLLED: &str = "SELECT u.number, l.leases FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
+        WITH ORDINALITY AS u(tenant, workspace, owner, poll, number) \
+     CROSS JOIN LATERAL (SELECT count(*) AS leases FROM tenure.live WHERE poll = u.poll \
+        AND owner = u.owner AND tenant = u.tenant AND workspace = u.workspace OFFSET 0) l \
+     WHERE l.leases > 0";
+
+/// How many leases each of these polls has, in their order.
+pub(super) async fn count_polled(client: &Client, polls: &[PollRef]) -> Read<Vec<usize>> {
+    let names = PollNames::of(polls);
+    let rows = client.query_typed(COUNT_POLLED, &names.parameters()).await?;
+    let mut counts = vec![0; polls.len()];
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        let (number, leases) = (columns.long()?, columns.long()?);
+        // Ordinals begin with 1.
+        counts[number as usize - 1] = leases as usize;
+    }
+    Ok(counts)
+}
+
+/// The names of polls, column by column.
+struct PollNames<'a>([Vec<&'a str>; 4]);
+
+impl<'a> PollNames<'a> {
+    fn of(polls: &'a [PollRef]) -> Self {
+        Self([
+            polls.iter().map(|poll| poll.scope.tenant.as_str()).collect(),
+            polls.iter().map(|poll| poll.scope.workspace.as_str()).collect(),
+            polls.iter().map(|poll| poll.owner.as_str()).collect(),
+            polls.iter().map(|poll| poll.poll.as_str()).collect(),
+        ])
+    }
+
+    fn parameters(&self) -> [(&(dyn ToSql + Sync), Type); 4] {
+        let Self([tenants, workspaces, owners, names]) = self;
+        [
+            (tenants, Type::TEXT_ARRAY),
+            (workspaces, Type::TEXT_ARRAY),
+            (owners, Type::TEXT_ARRAY),
+            (names, Type::TEXT_ARRAY),
+        ]
+    }
+}
 
 pub(super) async fn polled(
     client: &Client,
     polls: &[PollRef],
     excluded: &BTreeSet<TaskId>,
 ) -> Read<Vec<TaskWithSpec>> {
-    let tenants: Vec<&str> = polls.iter().map(|poll| poll.scope.tenant.as_str()).collect();
-    let workspaces: Vec<&str> = polls.iter().map(|poll| poll.scope.workspace.as_str()).collect();
-    let owners: Vec<&str> = polls.iter().map(|poll| poll.owner.as_str()).collect();
-    let names: Vec<&str> = polls.iter().map(|poll| poll.poll.as_str()).collect();
-    let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
-        (&tenants, Type::TEXT_ARRAY),
-        (&workspaces, Type::TEXT_ARRAY),
-        (&owners, Type::TEXT_ARRAY),
-        (&names, Type::TEXT_ARRAY),
-    ];
-    let rows = client.query_typed(&POLLED, &parameters).await?;
+    let names = PollNames::of(polls);
+    let rows = client.query_typed(&POLLED, &names.parameters()).await?;
     let mut ready = Vec::with_capacity(rows.len());
     for row in &rows {
         if excluded.is_empty() || !excluded.contains(&rows::id_of(row)?) {
@@ -301,17 +339,19 @@ pub(super) async fn polled(
 fn ready_row(row: &Row) -> Read<(LockedRow, TaskWithSpec)> {
     let mut columns = Columns::of(row);
     let live = rows::live_row(&mut columns)?;
-    let spec = rows::spec(&mut columns).map_err(|failure| failure.confined_to(live.task.id))?;
+    let spec = rows::batch_spec(&mut columns);
+    let spec = spec.map_err(|failure| failure.confined_to(live.task.id))?;
     let locked = LockedRow::of(&live);
     Ok((locked, TaskWithSpec { task: live.task, spec }))
 }
 
 static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {}, {SPEC} FROM unnest($1::bytea[]) AS u(id) \
+        "SELECT {}, {} FROM unnest($1::bytea[]) AS u(id) \
          CROSS JOIN LATERAL (SELECT * FROM tenure.live WHERE id = u.id \
             AND claimable_at IS NOT NULL FOR UPDATE SKIP LOCKED) l {THE_INPUT}",
-        locked_columns()
+        locked_columns(),
+        *BATCH_SPEC
     )
 });
 
@@ -328,15 +368,16 @@ pub(super) async fn lock_waiting(
     rows.iter().map(ready_row).collect()
 }
 
-static SPECS: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT i.id, {SPEC} FROM tenure.inputs i WHERE i.id = ANY ($1)"));
+static SPECS: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT i.id, {} FROM tenure.inputs i WHERE i.id = ANY ($1)", *BATCH_SPEC)
+});
 
-pub(super) async fn specs(client: &Client, ids: &[TaskId]) -> Read<Vec<(TaskId, Spec)>> {
+pub(super) async fn specs(client: &Client, ids: &[TaskId]) -> Read<Vec<(TaskId, BatchSpec)>> {
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id_bytes(*id).to_vec()).collect();
     let rows = client.query_typed(&SPECS, &[(&ids, Type::BYTEA_ARRAY)]).await?;
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
-        Ok((columns.task_id()?, rows::spec(&mut columns)?))
+        Ok((columns.task_id()?, rows::batch_spec(&mut columns)?))
     };
     rows.iter().map(read).collect()
 }
@@ -428,7 +469,7 @@ pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
         &KEY_OWNERS,
     ];
     let built = built.into_iter().map(|text| text.as_str());
-    built.chain([scopes::SET, CLOCK, refill::REFILL, NEXT_ALARM, POSTPONE])
+    built.chain([scopes::SET, CLOCK, refill::REFILL, NEXT_ALARM, POSTPONE, COUNT_POLLED])
 }
 
 /// The statements of every lifecycle, for tests of the rows that they visit.

@@ -12,7 +12,7 @@ pub(super) mod read_throttle;
 pub(super) mod refill;
 pub(super) mod refill_schedule;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use verdict::{Name, Scope, Task, TaskId, Time};
 
@@ -54,6 +54,13 @@ impl SearchState {
         let pending = self.pending.get(&queue).into_iter().flatten();
         pending.filter(move |(_, kind)| buffer.takes_kind(kind)).map(|(position, _)| *position)
     }
+}
+
+/// Tasks of a queue that a batch made ready.
+#[derive(Default)]
+struct PendingTasks {
+    tasks: usize,
+    kinds: BTreeSet<Name>,
 }
 
 /// Candidates to lock together with the next read, and the rows that were locked.
@@ -121,18 +128,35 @@ impl PostgresBatch<'_> {
         backlogs
     }
 
+    /// Adds what the candidates do not name: tasks that this batch made ready or brought back.
     fn add_pending(&self, polled: &dyn PolledQueues, now: Time, backlogs: &mut Vec<Backlog>) {
-        let mut pending: HashMap<(Scope, Name), usize> = HashMap::new();
+        let mut pending: HashMap<(Scope, Name), PendingTasks> = HashMap::new();
         for task in self.pending.live().filter(|task| is_claimable(task, now)) {
-            *pending.entry((task.scope.clone(), task.offered_in().into_owned())).or_default() += 1;
+            let queue = (task.scope.clone(), task.offered_in().into_owned());
+            let found = pending.entry(queue).or_default();
+            found.tasks += 1;
+            found.kinds.insert(task.kind.clone());
         }
         for backlog in backlogs.iter_mut() {
             let more = pending.remove(&(backlog.scope.clone(), backlog.queue.clone()));
-            backlog.tasks = backlog.tasks.saturating_add(more.unwrap_or(0));
+            let PendingTasks { tasks, kinds } = more.unwrap_or_default();
+            backlog.tasks = backlog.tasks.saturating_add(tasks);
+            if let Some(known) = &mut backlog.kinds {
+                known.extend(kinds);
+                known.extend(self.flows.unparked_kinds(&backlog.scope, &backlog.queue));
+            }
         }
-        let polled =
-            pending.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
-        backlogs.extend(polled.map(|((scope, queue), tasks)| Backlog { scope, queue, tasks }));
+        pending.retain(|(scope, queue), _| polled.contains(scope, queue));
+        let memory = self.writer.shared.memory();
+        let backlog = |(queue, PendingTasks { tasks, kinds }): ((Scope, Name), PendingTasks)| {
+            // A queue that was not read to its end may hold others.
+            let is_complete = memory.candidates.is_complete(&queue);
+            let (scope, queue) = queue;
+            let unparked = self.flows.unparked_kinds(&scope, &queue);
+            let kinds = is_complete.then(|| kinds.into_iter().chain(unparked).collect());
+            Backlog { scope, queue, tasks, kinds }
+        };
+        backlogs.extend(pending.into_iter().map(backlog));
     }
 
     /// Chooses the tasks that these wants would get from the current candidates. A buffer that must be read first

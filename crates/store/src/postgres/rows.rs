@@ -8,7 +8,8 @@ use super::tables::{Alarm, AlarmRow, Id, IdRow};
 use crate::codec::inline_history::InlineHistory;
 use crate::columns::{self, Row, TaskHead};
 pub(super) use crate::columns::{
-    CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
+    BATCH_SPEC, CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, batch_spec, closed, done, entry,
+    id_bytes, refused, spec,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::tables::{Names, Priority, PriorityRow, Terms, TermsRow, select};

@@ -144,6 +144,7 @@ impl<'a> RunRows<'a> {
             | PlanEvent::StepBlamed(_)
             | PlanEvent::StepSpawned { .. }
             | PlanEvent::Released { .. }
+            | PlanEvent::Prepared { .. }
             | PlanEvent::DoneBy(_) => {}
         }
     }

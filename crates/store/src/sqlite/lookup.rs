@@ -10,7 +10,7 @@ use super::ids::Ids;
 use super::reads;
 use super::work::{StepError, Work, of_task};
 use crate::failure::Failure;
-use crate::lookup::{DebounceQuery, DebouncedKey};
+use crate::lookup::{DebounceQuery, DebouncedKey, PolledRoom};
 use crate::row::{FlowRef, IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
 use crate::seam::{Found, Loaded, Lookup};
 
@@ -117,13 +117,17 @@ impl SqliteBatch<'_> {
         &mut self,
         polls: &[PollRef],
         excluded: &Ids,
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+    ) -> Result<Vec<Option<Vec<TaskWithSpec>>>, Failure> {
         self.step("looking up polls", |work| {
+            let mut room = PolledRoom::default();
             let find = |poll: &PollRef| {
                 let mut ids = work.memory.index.polled(poll);
                 ids.retain(|id| !excluded.contains(id));
-                let ready = ids.into_iter().map(|id| work.ready_row(id));
-                ready.collect::<Result<Vec<TaskWithSpec>, StepError>>()
+                let found = room.takes(ids.len()).then(|| {
+                    let ready = ids.into_iter().map(|id| work.ready_row(id));
+                    ready.collect::<Result<Vec<TaskWithSpec>, StepError>>()
+                });
+                found.transpose()
             };
             polls.iter().map(find).collect()
         })

@@ -6,11 +6,13 @@ use rusqlite::{Connection, OptionalExtension};
 use verdict::{ClosedAttempt, Done, LeaseId, Subject, TaskId};
 
 use super::ready_index::{KindQueueId, ReadyIndex};
-use super::rows::{self, CLOSED, Columns, KEY, LiveRow, NAMES, QueueAndKind, SPEC, id_bytes};
+use super::rows::{
+    self, BATCH_SPEC, CLOSED, Columns, KEY, LiveRow, NAMES, QueueAndKind, SPEC, id_bytes,
+};
 use super::statements::{BatchStatement, Statements};
 use crate::cells::TaskIdentity;
 use crate::codec::inline_history::InlineHistory;
-use crate::row::Spec;
+use crate::row::{BatchSpec, Spec};
 use crate::row_size::{self, ByteBudget};
 
 type Read<T> = rusqlite::Result<T>;
@@ -58,15 +60,15 @@ pub(super) fn live(connection: &Connection, row: i64) -> Read<Option<LiveRow>> {
         .optional()
 }
 
-/// A live task by its id, with its submission: one search instead of three, without the names that memory
+/// A live task by its id, with its submission unless that is long: one search instead of three, without the names that memory
 /// has, for queues that are being drained.
 pub(super) fn ready(
     statements: &mut Statements<'_>,
     kind_queues: &ReadyIndex,
     id: TaskId,
-) -> Read<Option<(LiveRow, Spec)>> {
+) -> Read<Option<(LiveRow, BatchSpec)>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        let columns = format!("{KEY}, {}, {SPEC}", rows::task_columns());
+        let columns = format!("{KEY}, {}, {}", rows::task_columns(), *BATCH_SPEC);
         select(&columns, "inputs i JOIN live l ON l.row = i.row WHERE i.id = ?1")
     });
     statements
@@ -76,7 +78,7 @@ pub(super) fn ready(
             let names = |columns: &mut Columns<'_>, kind_queue| {
                 kind_queues.names(kind_queue).ok_or_else(|| columns.unknown_value("lane"))
             };
-            Ok((rows::live_row(&mut columns, names)?, rows::spec(&mut columns)?))
+            Ok((rows::live_row(&mut columns, names)?, rows::batch_spec(&mut columns)?))
         })
         .optional()
 }

@@ -18,7 +18,7 @@ use verdict::{Name, Scope, TaskId};
 use super::ids::Ids;
 use super::rows::QueueAndKind;
 use crate::row::{Backlog, Want};
-use crate::seam::PolledQueues;
+use crate::seam::{KindLooks, PolledQueues};
 
 /// How many kind queues without live tasks stay in memory, so that a queue which becomes empty after every task is not
 /// looked up in the table each time. Each takes a few hundred bytes.
@@ -256,21 +256,43 @@ impl ReadyIndex {
 
     /// Polled queues that have a ready task. Iterates over the polled or the nonempty queues, whichever are fewer.
     pub(super) fn backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
-        let backlog = |queue: &Queue| Backlog {
-            scope: queue.scope.clone(),
-            queue: queue.name.clone(),
-            tasks: queue.ready,
+        self.looked_at_backlogs(polled).0
+    }
+
+    /// Like [`ReadyIndex::backlogs`], and also returns how many kinds were looked at.
+    fn looked_at_backlogs(&self, polled: &dyn PolledQueues) -> (Vec<Backlog>, usize) {
+        let mut looks = KindLooks::new(polled);
+        let mut backlogs = Vec::new();
+        let mut add = |queue: &Queue| {
+            backlogs.push(Backlog {
+                scope: queue.scope.clone(),
+                queue: queue.name.clone(),
+                tasks: queue.ready,
+                kinds: self.ready_kinds(queue, &mut looks),
+            });
         };
         if self.nonempty.len() <= polled.count() {
             let nonempty = self.nonempty.iter().filter_map(|id| self.queues.get(id));
-            let polled = nonempty.filter(|queue| polled.contains(&queue.scope, &queue.name));
-            return polled.map(backlog).collect();
+            nonempty.filter(|queue| polled.contains(&queue.scope, &queue.name)).for_each(add);
+        } else {
+            polled.each(&mut |scope, queue| {
+                let queue = self.queue(scope, queue).filter(|queue| queue.ready > 0);
+                queue.into_iter().for_each(&mut add);
+            });
         }
-        let mut backlogs = Vec::new();
-        polled.each(&mut |scope, queue| {
-            backlogs.extend(self.queue(scope, queue).filter(|queue| queue.ready > 0).map(backlog));
-        });
-        backlogs
+        (backlogs, looks.taken())
+    }
+
+    /// The kinds of a queue's ready tasks that polls name.
+    fn ready_kinds(&self, queue: &Queue, looks: &mut KindLooks<'_>) -> Option<Vec<Name>> {
+        let of_head = |(_, id): &(QueuePosition, KindQueueId)| self.kind_queues.get(id);
+        let kinds = queue.heads.iter().filter_map(of_head).map(|kind_queue| &kind_queue.kind);
+        looks.of(&queue.scope, queue.heads.len(), kinds, |kind| self.is_ready(queue, kind))
+    }
+
+    fn is_ready(&self, queue: &Queue, kind: &Name) -> bool {
+        let kind_queue = queue.kinds.get(kind).and_then(|id| self.kind_queues.get(id));
+        kind_queue.is_some_and(|kind_queue| !kind_queue.ready.is_empty())
     }
 
     /// The highest priority among the ready tasks of a queue.
@@ -318,12 +340,21 @@ impl ReadyIndex {
             return queues.map(|queue| Source::Heads(queue.heads.iter().peekable())).collect();
         };
         let kinds = each_once(kinds);
-        let kind_queues =
-            queues.flat_map(|queue| kinds.iter().filter_map(|kind| queue.kinds.get(*kind)));
-        let kind_queues = kind_queues.filter_map(|kind_queue| self.kind_queues.get(kind_queue));
+        let kind_queues = queues.flat_map(|queue| self.ready_of(queue, &kinds));
         kind_queues
             .map(|kind_queue| Source::KindQueue(kind_queue.ready.iter().peekable()))
             .collect()
+    }
+
+    /// The kind queues of these kinds, which are sorted, that may hold a ready task. Looks at the kinds or at the queue's heads,
+    /// whichever are fewer.
+    fn ready_of<'a>(&'a self, queue: &'a Queue, kinds: &[&Name]) -> Vec<&'a KindQueue> {
+        if queue.heads.len() < kinds.len() {
+            let heads = queue.heads.iter().filter_map(|(_, id)| self.kind_queues.get(id));
+            return heads.filter(|head| kinds.binary_search(&&head.kind).is_ok()).collect();
+        }
+        let found = kinds.iter().filter_map(|kind| queue.kinds.get(*kind));
+        found.filter_map(|id| self.kind_queues.get(id)).collect()
     }
 }
 
@@ -489,6 +520,69 @@ mod tests {
         let (picked, looks) = kind_queues.merge(&want(None, 3), &Ids::default());
         assert_eq!(picked, ids(&[0, 1, 102]));
         assert!(looks <= 1 + 3, "the queue's heads and the lanes passed, not {looks}");
+    }
+
+    /// Polls at `images` that name so many kinds: `named-0` and so on.
+    struct Naming(usize);
+
+    impl PolledQueues for Naming {
+        fn count(&self) -> usize {
+            1
+        }
+
+        fn contains(&self, _: &Scope, queue: &Name) -> bool {
+            queue.as_str() == "images"
+        }
+
+        fn each(&self, see: &mut dyn FnMut(&Scope, &Name)) {
+            see(&Scope::default(), &Name::from("images"));
+        }
+
+        fn count_kinds(&self, _: &Scope) -> usize {
+            self.0
+        }
+
+        fn names_kind(&self, _: &Scope, kind: &Name) -> bool {
+            (0..self.0).any(|n| kind.as_str() == format!("named-{n}"))
+        }
+
+        fn each_kind(&self, _: &Scope, see: &mut dyn FnMut(&Name)) {
+            (0..self.0).for_each(|n| see(&Name::from(format!("named-{n}"))));
+        }
+    }
+
+    /// A queue with one task of each of so many kinds that nobody names, and of one that polls name.
+    fn with_kinds(count: u32) -> ReadyIndex {
+        let mut index = kind_queues(&[("images", "named-0", &[0])]);
+        for n in 1..=count {
+            let kind = Name::from(format!("kind-{n}"));
+            index.add(KindQueueId(n), &Scope::default(), &Name::from("images"), &kind);
+            index.insert(KindQueueId(n), position(0, 1_000 + n as usize));
+        }
+        index
+    }
+
+    #[test]
+    fn kinds_that_nobody_polls_or_nobody_submits_cost_no_looks() {
+        let named = |index: &ReadyIndex, polled: usize| {
+            let (backlogs, looks) = index.looked_at_backlogs(&Naming(polled));
+            (backlogs[0].kinds.clone(), looks)
+        };
+        let only = Some(vec![Name::from("named-0")]);
+        assert_eq!(named(&with_kinds(0), 10_000), (only.clone(), 1), "one kind is ready");
+        assert_eq!(named(&with_kinds(10_000), 1), (only, 1), "one kind is polled");
+        assert_eq!(named(&with_kinds(10_000), 0), (Some(Vec::new()), 0));
+        // Both are many: it is not known, and cheap all the same.
+        assert_eq!(named(&with_kinds(10_000), 10_000), (None, 0));
+    }
+
+    #[test]
+    fn a_want_of_many_kinds_reads_the_kinds_that_are_ready() {
+        let index = with_kinds(2);
+        let kinds = (0..256).map(|n| Name::from(format!("named-{n}"))).collect();
+        let (scope, queues) = (Scope::default(), vec![Name::from("images")]);
+        let want = Want { scope, queues, kinds: Some(kinds), max: 8 };
+        assert_eq!(index.merge(&want, &Ids::default()), (ids(&[0]), 1));
     }
 
     fn ids(numbers: &[u128]) -> Vec<TaskId> {

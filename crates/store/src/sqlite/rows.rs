@@ -12,7 +12,8 @@ use crate::codec::inline_history::InlineHistory;
 use crate::codec::packed_terms;
 use crate::columns::{self, Row, TaskHead};
 pub(super) use crate::columns::{
-    CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, closed, done, entry, id_bytes, refused, spec,
+    BATCH_SPEC, CLOSED, ENTRY, QueueAndKind, REFUSED, SPEC, batch_spec, closed, done, entry,
+    id_bytes, refused, spec,
 };
 use crate::row::{FlowRef, PollRef};
 use crate::tables::{Names, Priority, PriorityRow, Terms, TermsRow, columns, select};

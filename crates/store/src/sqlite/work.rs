@@ -15,7 +15,7 @@ use super::writer::{Memory, SqliteWriter};
 use super::{errors, reads};
 use crate::codec::inline_history::InlineHistory;
 use crate::failure::{Failure, FailureKind};
-use crate::row::{TaskKey, TaskWithSpec, Want};
+use crate::row::{BatchSpec, TaskKey, TaskWithSpec, Want};
 use crate::seam::Loaded;
 
 /// What a batch has read so far. Bounded by what the batch was asked.
@@ -130,7 +130,8 @@ impl<'a> Work<'a> {
 
     pub(super) fn ready_row(&mut self, id: TaskId) -> Result<TaskWithSpec, StepError> {
         if let Some(CreatedTask { live, spec }) = self.created.get(id) {
-            return Ok(TaskWithSpec { task: live.task.clone(), spec: spec.clone() });
+            let spec = BatchSpec::Whole(spec.clone());
+            return Ok(TaskWithSpec { task: live.task.clone(), spec });
         }
         let found = reads::ready(&mut self.statements, &self.memory.index.ready, id);
         let found = found.map_err(|error| of_task(error, id))?;

@@ -163,6 +163,7 @@ impl RunCheck {
                     task.plan_root().is_some()
                 }
                 PlanEvent::Released { .. } => matches!(task.plan(), Some(PlanState::Step(_))),
+                PlanEvent::Prepared { .. } => task.preparing().is_some(),
                 PlanEvent::DoneBy(_) => {
                     matches!(task.plan(), Some(PlanState::Step(_) | PlanState::Root(_)))
                 }

@@ -34,7 +34,7 @@ impl PolledQueues for Waiting {
     }
 }
 
-async fn backlogs<F: Fixture>(driver: &mut Driver<F>, polled: &Waiting) -> Vec<Backlog> {
+async fn backlogs<F: Fixture>(driver: &mut Driver<F>, polled: &dyn PolledQueues) -> Vec<Backlog> {
     driver.pause().await;
     let mut batch = driver.writer().begin().await.expect("a batch can be begun");
     let now = batch.moment().await.expect("the clock can be read").now;
@@ -69,6 +69,71 @@ pub async fn names_every_polled_queue_that_holds_something<F: Fixture>(driver: &
     driver.lease(&ours, "images", 2).await;
     let found = backlogs(driver, &polled).await;
     assert!(at_most(&found, &ours, "images") >= 1, "one is left: {found:?}");
+}
+
+/// A poll that names kinds is asked about a queue that holds one of them, and need not be asked about another.
+pub async fn names_the_kinds_that_polls_name<F: Fixture>(driver: &mut Driver<F>) {
+    let scope = Scope::default();
+    let polled = NamingKinds(Waiting::at(&[(&scope, "images")]));
+    backlogs(driver, &polled).await;
+    for kind in ["crop", "blur", "crop"] {
+        let mut submission = driver.submission(&scope, "images");
+        submission.submit.kind = kind.into();
+        driver.submit(submission).await;
+    }
+    let mut later = driver.submission(&scope, "images");
+    (later.submit.kind, later.submit.run_at) =
+        ("rotate".into(), Some(driver.now().plus(Span::from_secs(10))));
+    driver.submit(later).await;
+    let found = backlogs(driver, &polled).await;
+    assert!(
+        holds(&found, "crop") && !holds(&found, "blur") && !holds(&found, "rotate"),
+        "{found:?}"
+    );
+    driver.wait(Span::from_secs(10));
+    let found = backlogs(driver, &polled).await;
+    assert!(holds(&found, "crop") && holds(&found, "rotate"), "its time has come: {found:?}");
+}
+
+/// Whether tasks of this kind are named. What an engine does not know may be there, but here it knows.
+fn holds(backlogs: &[Backlog], kind: &str) -> bool {
+    let named = |backlog: &Backlog| {
+        backlog.kinds.as_ref().is_some_and(|kinds| kinds.contains(&kind.into()))
+    };
+    backlogs.iter().any(named)
+}
+
+/// Polls that name two kinds.
+struct NamingKinds(Waiting);
+
+impl NamingKinds {
+    const KINDS: [&str; 2] = ["crop", "rotate"];
+}
+
+impl PolledQueues for NamingKinds {
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    fn contains(&self, scope: &Scope, queue: &Name) -> bool {
+        self.0.contains(scope, queue)
+    }
+
+    fn each(&self, see: &mut dyn FnMut(&Scope, &Name)) {
+        self.0.each(see);
+    }
+
+    fn count_kinds(&self, _: &Scope) -> usize {
+        Self::KINDS.len()
+    }
+
+    fn names_kind(&self, _: &Scope, kind: &Name) -> bool {
+        Self::KINDS.contains(&kind.as_str())
+    }
+
+    fn each_kind(&self, _: &Scope, see: &mut dyn FnMut(&Name)) {
+        Self::KINDS.iter().for_each(|kind| see(&Name::from(*kind)));
+    }
 }
 
 pub async fn names_no_queue_that_nobody_polls<F: Fixture>(driver: &mut Driver<F>) {

@@ -177,8 +177,8 @@ async fn lease<B: Batch>(batch: &mut B, epoch: u32, poll: Poll) -> Result<CallRe
             owner: poll.worker.clone(),
             poll: name.clone(),
         };
-        let recalled =
-            batch.look_up(Lookup::polls(&[named])).await?.leased.pop().unwrap_or_default();
+        let found = batch.look_up(Lookup::polls(&[named])).await?.leased.pop().flatten();
+        let recalled = found.expect("one poll is always looked up");
         if !recalled.is_empty() {
             return Ok(CallResult::Granted(recalled));
         }

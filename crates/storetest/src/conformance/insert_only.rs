@@ -43,7 +43,7 @@ pub async fn refuses_to_change_what_ended<F: Fixture>(driver: &mut Driver<F>) {
     refuses(driver, stale.clone()).await;
     // Nor can a caller make it live again.
     let revived = Change { before: None, after: Subject::Live(leased[0].task.clone()), ..stale };
-    refuses(driver, Change { spec: Some(leased[0].spec.clone()), ..revived }).await;
+    refuses(driver, Change { spec: leased[0].spec.clone().whole().cloned(), ..revived }).await;
     assert_eq!(driver.load(&key).await, done);
 }
 

@@ -40,7 +40,7 @@ pub async fn never_leak<F: Fixture>(driver: &mut Driver<F>) {
         let poll = PollRef { scope: scope.clone(), owner: "ann".into(), poll: "p".into() };
         assert_eq!(
             batch.look_up(Lookup::polls(&[poll])).await.expect("polled works").leased,
-            [vec![]]
+            [Some(vec![])]
         );
     }
     // the same key in another scope is another key.

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::failure::{CommitFailure, Failure, FailureKind};
+use store::lookup::PolledRoom;
 use store::objects::{LoadedObject, ObjectChange, UniqueKey};
 use store::pauses::PausedQueues;
 use store::row::{
-    Backlog, Change, EndedPosition, EndedTask, FlowRef, IdempotencyKey, KeyOwner, PollRef, Spec,
-    TaskKey, TaskWithSpec, Unfinished, Want,
+    Backlog, BatchSpec, Change, EndedPosition, EndedTask, FlowRef, IdempotencyKey, KeyOwner,
+    PollRef, SPEC_IN_BATCH_BYTES_MAX, Spec, TaskKey, TaskWithSpec, Unfinished, Want,
 };
 use store::runs::{MessageChanges, MessageKey, RunLookup, RunRows, SavedMessage};
 use store::seam::{
@@ -203,7 +204,20 @@ impl<'w> MemoryBatch<'w> {
     }
 
     fn ready_row(&self, shared: &Shared, task: &Task) -> TaskWithSpec {
-        TaskWithSpec { task: task.clone(), spec: self.spec(shared, task.id) }
+        TaskWithSpec { task: task.clone(), spec: self.batch_spec(shared, task.id) }
+    }
+
+    /// What this batch has written is in memory anyway.
+    fn batch_spec(&self, shared: &Shared, id: TaskId) -> BatchSpec {
+        let spec = self.spec(shared, id);
+        let labels: usize = spec.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let goal = spec.goal.as_ref().map_or(0, |goal| goal.as_str().len());
+        let input_bytes = spec.input.as_str().len();
+        let is_long = input_bytes + labels + goal > SPEC_IN_BATCH_BYTES_MAX;
+        if is_long && shared.tables.specs.contains_key(&id) {
+            return BatchSpec::Long { input_bytes, traceparent: spec.traceparent };
+        }
+        BatchSpec::Whole(spec)
     }
 
     fn polled_one(&self, shared: &Shared, poll: &PollRef) -> Vec<TaskWithSpec> {
@@ -493,7 +507,9 @@ impl Batch for MemoryBatch<'_> {
             let mut found = Found::of(&lookup, owners, loaded);
             let closed = lookup.leases.iter().map(|lease| batch.closed_one(shared, lease));
             found.closed = closed.collect();
-            found.leased = lookup.polls.iter().map(|poll| batch.polled_one(shared, poll)).collect();
+            let mut room = PolledRoom::default();
+            let polled = lookup.polls.iter().map(|poll| batch.polled_one(shared, poll));
+            found.leased = polled.map(|found| room.takes(found.len()).then_some(found)).collect();
             found.runs = lookup.runs.iter().map(|run| batch.load_run(shared, run)).collect();
             let specs = lookup.runs.iter().flat_map(|run| batch.step_specs(shared, run));
             found.step_specs = specs.collect();
@@ -596,22 +612,22 @@ impl Batch for MemoryBatch<'_> {
     ) -> Result<Vec<Backlog>, Failure> {
         let Claimable::By(now) = claimable else { return Ok(Vec::new()) };
         self.with(|batch, shared| {
-            let mut counts: BTreeMap<(&Scope, Cow<'_, Name>), usize> = BTreeMap::new();
+            let mut held: BTreeMap<(&Scope, Cow<'_, Name>), Vec<&Name>> = BTreeMap::new();
             let is_ready = |task: &&Task| task.claimable_at().is_some_and(|at| at.has_come(now));
             let starts = batch.flow_starts(shared);
             let parked = flows::parked(batch.live(shared), &starts, now);
             let offered = batch.free(shared).filter(|task| !parked.contains(&task.id));
             for task in offered.filter(is_ready) {
-                *counts.entry((&task.scope, task.offered_in())).or_default() += 1;
+                held.entry((&task.scope, task.offered_in())).or_default().push(&task.kind);
             }
-            let polled =
-                counts.into_iter().filter(|((scope, queue), _)| polled.contains(scope, queue));
-            let backlog = |((scope, queue), tasks): ((&Scope, Cow<'_, Name>), usize)| Backlog {
-                scope: scope.clone(),
-                queue: queue.into_owned(),
-                tasks,
+            held.retain(|(scope, queue), _| polled.contains(scope, queue));
+            let backlog = |((scope, queue), kinds): ((&Scope, Cow<'_, Name>), Vec<&Name>)| {
+                let named = kinds.iter().filter(|kind| polled.names_kind(scope, kind));
+                let named: BTreeSet<Name> = named.map(|kind| (*kind).clone()).collect();
+                let (scope, queue) = (scope.clone(), queue.into_owned());
+                Backlog { scope, queue, tasks: kinds.len(), kinds: Some(Vec::from_iter(named)) }
             };
-            Ok(polled.map(backlog).collect())
+            Ok(held.into_iter().map(backlog).collect())
         })
     }
 

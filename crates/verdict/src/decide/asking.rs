@@ -6,7 +6,7 @@ use crate::approval::{self, Approval, ApprovalCall, Outcome, Terms, Vote};
 use crate::done::{Category, End, Fault, Reason};
 use crate::event::{Event, Next, Subject};
 use crate::id::Text;
-use crate::plan::PlanEvent;
+use crate::plan::{PlanEvent, Shown, preparing};
 use crate::run::RunEvent;
 use crate::task::{State, Task};
 use crate::time::Moment;
@@ -18,7 +18,9 @@ pub(super) fn open(subject: &Subject, verdict: Verdict, at: Moment) -> Verdict {
         return verdict;
     }
     let after = subject.clone().settle(&verdict.events, at.now);
-    let Some(event) = after.live().and_then(|task| opening(task, at)) else { return verdict };
+    let shown = preparing::shown(&verdict.events);
+    let opening = after.live().and_then(|task| opening(task, shown, at));
+    let Some(event) = opening else { return verdict };
     let Verdict { answer, mut events } = verdict;
     events.push(event);
     Verdict::new(answer, events)
@@ -35,6 +37,7 @@ fn enters(event: &Event) -> bool {
                     | PlanEvent::StageEntered(_)
                     | PlanEvent::StepSpawned { .. }
                     | PlanEvent::Released { .. }
+                    | PlanEvent::Prepared { .. }
             ),
             _ => false,
         },
@@ -42,9 +45,15 @@ fn enters(event: &Event) -> bool {
     }
 }
 
-fn opening(task: &Task, at: Moment) -> Option<Event> {
-    let (key, terms) = task.asking().filter(|_| open_wait(task).is_some())?;
-    let terms = with_work(task, terms.clone());
+/// A step that is prepared first asks when that is done.
+fn opening(task: &Task, shown: Option<&Shown>, at: Moment) -> Option<Event> {
+    let is_asking = open_wait(task).is_some() && task.preparing().is_none();
+    let (key, terms) = task.asking().filter(|_| is_asking)?;
+    let mut terms = with_work(task, terms.clone());
+    if let Some(shown) = shown {
+        terms.subject = shown.subject.clone().or(terms.subject);
+        (terms.content, terms.digest) = (shown.content.clone(), shown.digest());
+    }
     let call = ApprovalCall { item: key.clone(), terms, asked_by: None };
     Some(approval::open(task, &call, Some(key), 0, at.now))
 }
@@ -69,7 +78,7 @@ pub(super) fn end(
     votes: &[Vote],
 ) -> Option<Event> {
     let (key, _) = task.asking()?;
-    if *key != approval.key || open_wait(task).is_none() {
+    if *key != approval.key || open_wait(task).is_none() || task.preparing().is_some() {
         return None;
     }
     let output = approval::told(outcome, approval.terms.digest.as_ref(), votes);

@@ -10,7 +10,7 @@ use super::flow;
 use super::run::event;
 use super::waiting::{self, Recording};
 use crate::allowance::Quota;
-use crate::approval::OPEN_MAX;
+use crate::approval::{ApprovalCall, CONTENTS_MAX, OPEN_MAX};
 use crate::budget::Balance;
 use crate::event::Event;
 use crate::flow::{FlowUses, hold};
@@ -258,6 +258,12 @@ impl<'a> Items<'a> {
         }
         if wait.approvals.len() > OPEN_MAX {
             return Err(RunRefusal::TooManyApprovals { max: OPEN_MAX as u64 });
+        }
+        let contents: usize = wait.approvals.iter().map(ApprovalCall::content_bytes).sum();
+        if contents > CONTENTS_MAX {
+            let what = "bytes of content to approve";
+            let (count, max) = (contents as u64, CONTENTS_MAX as u64);
+            return Err(RunRefusal::CallTooLong { what, count, max });
         }
         let is_known = |key: &Name| {
             matches!(self.meanings.get(key), Some(Meaning::Child { is_detached: false, .. }))

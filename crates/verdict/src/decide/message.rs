@@ -31,17 +31,19 @@ pub(super) fn decide(read_set: ReadSet<'_>, message: &Message, at: Moment) -> Ve
         }
         (_, Subject::Absent) => Verdict::refuse(Refusal::Run(RunRefusal::MessageEarly)),
         (Body::Spawn { .. }, _) | (_, Subject::Done(_)) => Verdict::nothing(),
-        (Body::ChildEnded { key, state, record, charge, halt, done_by }, Subject::Live(task)) => {
-            match known_child(read_set, key, message) {
-                Err(refusal) => Verdict::refuse(refusal),
-                Ok(child) if child.end.is_some() => Verdict::nothing(),
-                Ok(child) => {
-                    let end = ChildEnd { child: child.id, state: *state, record: *record };
-                    let ended = child_ended(read_set, task, child, end, halt.as_deref(), at.now);
-                    refund(task, charge.as_deref(), with_keys(done_by, ended))
-                }
+        (
+            Body::ChildEnded { key, state, record, charge, halt, is_unneeded, done_by },
+            Subject::Live(task),
+        ) => match known_child(read_set, key, message) {
+            Err(refusal) => Verdict::refuse(refusal),
+            Ok(child) if child.end.is_some() => Verdict::nothing(),
+            Ok(child) => {
+                let end = ChildEnd { child: child.id, state: *state, record: *record };
+                let how = (halt.as_deref(), *is_unneeded);
+                let ended = child_ended(read_set, task, child, end, how, at.now);
+                refund(task, charge.as_deref(), with_keys(done_by, ended))
             }
-        }
+        },
         (Body::Cancel(asked), Subject::Live(task)) if steps::outlives(task, asked) => {
             Verdict::nothing()
         }
@@ -82,14 +84,16 @@ fn child_ended(
     task: &Task,
     child: &Child,
     end: ChildEnd,
-    halt: Option<&End>,
+    (halt, is_unneeded): (Option<&End>, bool),
     now: Time,
 ) -> Verdict {
     let (number, state) = (waiting::next_number(task), end.state);
     let recording = Recording { number, attempt: 0, now };
     let mut events = vec![recording.event(&child.key, child.digest, Recorded::Child(end))];
     match task.plan_root() {
-        Some(root) => events.extend(steps::after_step(read_set, task, root, state, halt)),
+        Some(root) => {
+            events.extend(steps::after_step(read_set, task, root, (state, is_unneeded), halt))
+        }
         None => events.extend(after_end(read_set, task, &child.key, number, now)),
     }
     Verdict::new(Answer::Done, events)

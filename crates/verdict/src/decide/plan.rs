@@ -8,7 +8,9 @@ use crate::done::{Category, End, Fault, Reason};
 use crate::event::Event;
 use crate::id::Text;
 use crate::plan::limits::{EDGES_MAX, STAGES_MAX, STEPS_MAX};
-use crate::plan::{PlanEvent, PlanForm, PlanRefusal, PlanRequest, PlanStep, PlanSubmit};
+use crate::plan::{
+    Found, PlanEvent, PlanForm, PlanRefusal, PlanRequest, PlanStep, PlanSubmit, Prepared,
+};
 use crate::run::{CheckpointCall, RunRefusal};
 use crate::task::{State, Task};
 use crate::time::Moment;
@@ -20,6 +22,7 @@ pub(super) fn decide(read_set: ReadSet<'_>, request: &PlanRequest, at: Moment) -
         PlanRequest::Submit(submit) => submit_plan(read_set, submit, at),
         PlanRequest::Advance(advance) => stages::advance(read_set, advance, at),
         PlanRequest::InputUnresolved { message } => unresolved(read_set, message, at),
+        PlanRequest::Prepared(prepared) => begin(read_set, prepared),
     }
 }
 
@@ -48,7 +51,7 @@ fn submit_plan(read_set: ReadSet<'_>, asked: &PlanSubmit, at: Moment) -> Verdict
 
 fn with_state(answer: Answer, asked: &PlanSubmit) -> Answer {
     let state = match asked.form {
-        PlanForm::Stages { ref stages, .. } if stages[0].asks.is_none() => State::Queued,
+        PlanForm::Stages { ref stages, .. } if !stages[0].begins_waiting() => State::Queued,
         PlanForm::Stages { .. } | PlanForm::Steps { .. } => State::Waiting,
     };
     match answer {
@@ -107,6 +110,30 @@ fn unresolved(read_set: ReadSet<'_>, message: &Text, at: Moment) -> Verdict {
             Verdict::new(Answer::Done, vec![event])
         }
     }
+}
+
+/// A step that was prepared begins, or is skipped, or fails. An answer that comes again changes nothing, nor does one about a step that
+/// the task has left.
+fn begin(read_set: ReadSet<'_>, prepared: &Prepared) -> Verdict {
+    let is_it = |task: &&Task| task.preparing() == Some(prepared.place);
+    let Some(task) = read_set.subject.live().filter(is_it) else { return Verdict::nothing() };
+    let event = match &prepared.found {
+        Found::Begins { shown } => plan_event(PlanEvent::Prepared { shown: shown.clone() }),
+        Found::Unneeded { why } => engine::skip(task, unneeded_end(why)),
+        Found::Unresolved { message } => engine::refuse_input(task, unresolved_end(message)),
+    };
+    Verdict::new(Answer::Done, vec![event])
+}
+
+fn unneeded_end(why: &Text) -> End {
+    let fault = Fault {
+        category: Category::UserCode,
+        message: why.clone(),
+        stack_trace: None,
+        retryable: Some(false),
+    };
+    let reason = Some(Reason::ConditionFalse);
+    End { state: State::Skipped, reason, output: None, fault: Some(fault) }
 }
 
 fn unresolved_end(message: &Text) -> End {

@@ -86,8 +86,8 @@ fn replace_end(
     let is_own = is_halt_of_stage(task, &end, &events, now);
     let (replaced, state) = match after(task, &end, is_own, is_cancelled, now) {
         After::Stage { place: stage, ending } => {
-            let asks = stages.stages[stage as usize].asks.is_some();
-            let state = if asks { State::Waiting } else { State::Queued };
+            let waits = stages.stages[stage as usize].begins_waiting();
+            let state = if waits { State::Waiting } else { State::Queued };
             let turn = Turn { ending, ..remembered(stages, &end, by, Turn::new(stage, now)) };
             let turn = engine::next_stage(task, turn, state);
             (with_turn(events[place].clone(), turn), state)
@@ -117,6 +117,7 @@ fn remembered(stages: &StagesState, end: &End, by: Option<&Name>, turn: Turn) ->
 fn after(task: &Task, end: &End, is_halt_of_stage: bool, is_cancelled: bool, now: Time) -> After {
     let stages = task.stages().expect("only a task with stages has ends of stages");
     let goes_on = end.state == State::Succeeded
+        || end.reason == Some(Reason::ConditionFalse)
         || is_tolerated(stages, end, now)
         || (is_halt_of_stage && stages.stage().continues_on_error);
     let is_final = matches!(end.reason, Some(Reason::HistoryFull));

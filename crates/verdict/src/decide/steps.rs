@@ -105,12 +105,13 @@ pub(super) fn after_step(
     read_set: ReadSet<'_>,
     task: &Task,
     root: &RootState,
-    state: State,
+    (state, is_unneeded): (State, bool),
     halt: Option<&End>,
 ) -> Vec<Event> {
     let rows = rows(read_set);
     let ended = rows.ended.as_ref().expect("a child of a plan's root is a step");
-    let (key, blocks) = (ended.step.child.key.clone(), ended.step.terms.blocks(state));
+    let (key, blocks) =
+        (ended.step.child.key.clone(), !is_unneeded && ended.step.terms.blocks(state));
     let ended = EndedStep { key, state, blocks };
     let blamed = blamed(root, &ended, halt);
     let mut events: Vec<Event> =

@@ -26,6 +26,14 @@ impl EffectId {
         Self(Digest::of(&[b"end", &task, endpoint.as_str().as_bytes()]))
     }
 
+    /// What became of an approval, as one endpoint is told.
+    pub fn of_approval(task: TaskId, number: u32, kind: &str, endpoint: &Name) -> Self {
+        let (task, number) = (task.as_u128().to_be_bytes(), number.to_be_bytes());
+        let parts: [&[u8]; 5] =
+            [b"approval", &task, &number, kind.as_bytes(), endpoint.as_str().as_bytes()];
+        Self(Digest::of(&parts))
+    }
+
     pub const fn from_digest(digest: Digest) -> Self {
         Self(digest)
     }

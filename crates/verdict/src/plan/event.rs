@@ -6,6 +6,7 @@ use crate::id::{Digest, Name, TaskId};
 use crate::run::Lineage;
 use crate::time::Time;
 
+use super::preparing::Shown;
 use super::request::PlanForm;
 use super::state::EndedStep;
 use super::step::{Blame, PlanStep, StepTerms};
@@ -27,6 +28,8 @@ pub enum PlanEvent {
     /// All upstreams of the step have ended, and it may be leased. One that asks people learns under which API keys steps were
     /// done.
     Released { deadline: Option<Time>, done_by: Vec<Name> },
+    /// What the step depends on was read, and it begins. One that asks people shows them this, if it was composed.
+    Prepared { shown: Option<Box<Shown>> },
     /// Under which API keys a step was done: in the history of the step, and of its root.
     DoneBy(Vec<Name>),
 }
@@ -88,6 +91,7 @@ impl PlanEvent {
             PlanEvent::DownstreamsTold { .. } => "downstreams_told",
             PlanEvent::StepSpawned { .. } => "step_spawned",
             PlanEvent::Released { .. } => "released",
+            PlanEvent::Prepared { .. } => "prepared",
             PlanEvent::DoneBy(_) => "done_by",
         }
     }

@@ -9,11 +9,11 @@ use crate::run::{RunState, Waiting};
 use crate::task::{CancelRequest, Phase, State, Task};
 use crate::time::Time;
 
-use super::asking;
 use super::event::{PlanEvent, SpawnedStep, Turn};
 use super::request::PlanForm;
 use super::state::{Backlog, EndedStep, Ending, PlanState, RootState, StagesState};
 use super::step::StepTerms;
+use super::{asking, preparing};
 
 /// Applies an event to a task that exists.
 pub(crate) fn change(task: &mut Task, event: &PlanEvent, now: Time) {
@@ -31,7 +31,15 @@ pub(crate) fn change(task: &mut Task, event: &PlanEvent, now: Time) {
         PlanEvent::Released { deadline, done_by } => {
             note_keys(task, done_by);
             task.policy.deadline = *deadline;
-            task.phase = asking(task, now).unwrap_or_else(|| blocked(Some(now)));
+            task.phase = waits(task, now).unwrap_or_else(|| blocked(Some(now)));
+        }
+        PlanEvent::Prepared { .. } => {
+            let ready = match task.stages() {
+                Some(_) => Phase::Queued { due: now },
+                // What it waited for is there. It keeps its state until a worker leases it, as after every wait.
+                None => Phase::Waiting(Box::new(Waiting::Ready { due: now })),
+            };
+            task.phase = asking(task, now).unwrap_or(ready);
         }
     }
 }
@@ -55,10 +63,15 @@ pub(crate) fn begin_step(task: Task, terms: StepTerms, is_blocked: bool) -> Task
     let mut run = task.run.unwrap_or_default();
     run.plan = Some(Box::new(PlanState::Step(terms)));
     let mut task = Task { phase, run: Some(run), ..task };
-    if let Some(phase) = task.claimable_at().and_then(|due| asking(&task, due)) {
+    if let Some(phase) = task.claimable_at().and_then(|due| waits(&task, due)) {
         task.phase = phase;
     }
     task
+}
+
+/// The phase of a task whose step begins without a worker: it is prepared first, or asks people.
+fn waits(task: &Task, from: Time) -> Option<Phase> {
+    if task.prepares() { Some(preparing::phase(from)) } else { asking(task, from) }
 }
 
 /// The phase of a task whose step asks people.
@@ -126,7 +139,7 @@ pub(crate) fn enter(task: &mut Task, turn: &Turn) {
     }
     task.policy = stage.policy_from(turn.due, run_deadline);
     (task.kind, task.queue) = (stage.kind, stage.queue);
-    task.phase = asking(task, turn.due).unwrap_or(Phase::Queued { due: turn.due });
+    task.phase = waits(task, turn.due).unwrap_or(Phase::Queued { due: turn.due });
     // What the stage before asked people is of no use any more.
     run_of(task).approvals.open.clear();
 }

@@ -21,3 +21,6 @@ pub const STEPS_PER_DECISION: usize = 250;
 /// Maximum ended steps whose downstreams are not all told. Each has more downstreams than one decision tells, so the edges of a
 /// plan allow no more.
 pub const BACKLOG_MAX: usize = EDGES_MAX / STEPS_PER_DECISION;
+
+/// Maximum bytes of the condition of a step: it is part of the step's row. A person cannot read more.
+pub const WHEN_BYTES_MAX: usize = 4 * 1024;

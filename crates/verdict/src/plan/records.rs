@@ -76,6 +76,7 @@ impl PlanRecords {
             | PlanEvent::StepBlamed(_)
             | PlanEvent::StepSpawned { .. }
             | PlanEvent::Released { .. }
+            | PlanEvent::Prepared { .. }
             | PlanEvent::DoneBy(_) => {}
         }
     }

@@ -7,6 +7,7 @@ use crate::id::{Digest, LeaseId, Name, Text};
 use crate::request::{Request, Submit};
 use crate::task::State;
 
+use super::preparing::Prepared;
 use super::stage::Stage;
 use super::step::PlanStep;
 
@@ -18,6 +19,8 @@ pub enum PlanRequest {
     Advance(Advance),
     /// The input of a task that is ready refers to something that is not there. No repetition helps.
     InputUnresolved { message: Text },
+    /// What was found of the outputs that a step depends on. No caller can send it.
+    Prepared(Prepared),
 }
 
 /// A run with a plan. `submit` has the members of the run: of a plan with stages, its kind, queue and policy are those of the

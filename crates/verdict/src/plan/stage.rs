@@ -33,6 +33,8 @@ pub struct Stage {
     pub may: Capabilities,
     /// The stage asks people instead of a worker: no worker ever gets it.
     pub asks: Option<Arc<Terms>>,
+    /// The stage has a condition, or composes what people are asked: see [`super::preparing`].
+    pub is_prepared: bool,
 }
 
 /// What the token of a stage may ask for.
@@ -50,6 +52,11 @@ impl Capabilities {
 }
 
 impl Stage {
+    /// Whether no worker gets the stage when it begins.
+    pub(crate) fn begins_waiting(&self) -> bool {
+        self.asks.is_some() || self.is_prepared
+    }
+
     /// The policy while the task is in this stage. The deadline of the run stays in force, except for a stage that must run
     /// because the deadline has passed.
     pub(crate) fn policy_from(&self, due: Time, run_deadline: Option<Time>) -> Policy {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::approval::Terms;
 use crate::done::End;
-use crate::id::Name;
+use crate::id::{Json, Name};
 use crate::run::ChildCall;
 use crate::task::State;
 use crate::time::{Span, Time};
@@ -33,6 +33,8 @@ pub struct StepTerms {
     pub has_references: bool,
     /// The step asks people instead of a worker: no worker ever gets it.
     pub asks: Option<Arc<Terms>>,
+    /// The condition under which the step runs, as it was written; rules do not read it. At most [`super::limits::WHEN_BYTES_MAX`].
+    pub when: Option<Json>,
     /// A step of the plan asks people, so it is kept under which API keys the others are done.
     pub keeps_keys: bool,
     /// The API keys under which the step was done; of one that asks, those under which steps before it were.
@@ -49,6 +51,11 @@ pub struct Blame {
 }
 
 impl StepTerms {
+    /// Whether what the step depends on is read before it begins: see [`super::preparing`].
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.when.is_some() || (self.asks.is_some() && self.has_references)
+    }
+
     /// Whether this end of the step keeps its downstreams from running. A step that was skipped passes the skip on, because
     /// nothing of it ran that it could go on without.
     pub(crate) fn blocks(&self, end: State) -> bool {

@@ -10,7 +10,7 @@
 //! spawning is refused and stays saved. The store keeps the order per sender, for the signals' sake.
 
 use crate::budget::Charge;
-use crate::done::{Done, End};
+use crate::done::{Done, End, Reason};
 use crate::event::{Event, Subject};
 use crate::id::{Digest, Name, TaskId};
 use crate::plan::{self, PlanMessage, PlanState};
@@ -61,6 +61,8 @@ pub enum Body {
         /// At which limit a step of a plan was halted, without its output: its run says it, too (S2-99). `None` for every other
         /// end.
         halt: Option<Box<End>>,
+        /// The condition of a step of a plan did not hold: no downstream is kept from running by its skip.
+        is_unneeded: bool,
         /// The API keys under which a step of a plan was done, if people are asked in it.
         done_by: Vec<Name>,
     },
@@ -138,12 +140,13 @@ fn end_of_child(after: &Subject) -> Option<(TaskId, Body)> {
     let (parent, key) = run.lineage.as_ref()?.parent()?;
     let charge = run.balance.as_ref().map(|balance| Box::new(balance.charge()));
     let halt = halt_of_step(run, end).map(Box::new);
+    let is_unneeded = end.reason == Some(Reason::ConditionFalse);
     let (key, state, record) = (key.clone(), end.state, *record);
     let done_by = match run.plan.as_deref() {
         Some(PlanState::Step(terms)) if terms.asks.is_none() => terms.done_by.clone(),
         _ => Vec::new(),
     };
-    Some((parent, Body::ChildEnded { key, state, record, charge, halt, done_by }))
+    Some((parent, Body::ChildEnded { key, state, record, charge, halt, is_unneeded, done_by }))
 }
 
 fn halt_of_step(run: &RunState, end: &End) -> Option<End> {

@@ -138,7 +138,7 @@ impl RunRequest {
 }
 
 impl CheckpointCall {
-    pub(crate) fn wait(&self) -> Option<&WaitCall> {
+    pub fn wait(&self) -> Option<&WaitCall> {
         match &self.then {
             Then::Wait(wait) => Some(wait),
             Then::Continue | Then::Diverged(_) | Then::Report { .. } => None,

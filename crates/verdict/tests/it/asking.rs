@@ -15,7 +15,7 @@ use crate::planned::{
 };
 use crate::world::{report, secs, succeeded};
 
-fn terms(quorum: u32) -> Terms {
+pub(crate) fn terms(quorum: u32) -> Terms {
     Terms {
         roles: vec![],
         keys: vec![],
@@ -76,7 +76,7 @@ fn result(family: &Family, key: &str) -> String {
     }
 }
 
-fn end(family: &Family, task: TaskId) -> (State, Option<Reason>) {
+pub(crate) fn end(family: &Family, task: TaskId) -> (State, Option<Reason>) {
     match family.subject(task) {
         Subject::Done(done) => (done.end.state, done.end.reason),
         other => panic!("not ended but {:?}", other.state()),

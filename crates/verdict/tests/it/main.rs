@@ -34,6 +34,7 @@ mod order;
 mod outbox_authority;
 mod plan_properties;
 mod planned;
+mod preparing;
 mod progress_clock;
 mod properties;
 mod push;

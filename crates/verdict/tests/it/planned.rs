@@ -27,6 +27,7 @@ pub(crate) fn stage(key: &str) -> Stage {
         is_gate: false,
         may: Capabilities::ALL,
         asks: None,
+        is_prepared: false,
     }
 }
 
@@ -58,6 +59,7 @@ pub(crate) const fn terms(continues_on_error: bool, is_always: bool) -> StepTerm
         time_limit,
         has_references,
         asks,
+        when: None,
         keeps_keys: false,
         done_by: Vec::new(),
     }

@@ -226,6 +226,12 @@ fn awaited(item: &AwaitedItem) -> Checked {
         (None, Some(signal), None, None, None) => name("signal", signal),
         (None, None, Some(child), None, None) => step_key("child", child),
         (None, None, None, Some(terms), None) => {
+            if terms.subject_from.is_some() {
+                return refuse(
+                    "approval.subjectFrom",
+                    "is for steps of plans; send the text as `subject`",
+                );
+            }
             terms.check().map_err(|fault| fault.under("approval"))
         }
         (None, None, None, None, Some(effect)) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::condition;
 use super::graph::Graph;
 use super::problem::{PROBLEMS_MAX, PlanProblem};
 use super::references::{self, Reference};
@@ -11,6 +12,9 @@ use crate::{Check, OnError};
 
 /// Steps that a message about a cycle names; a longer one is cut in the middle of its path.
 const CYCLE_SHOWN: usize = 10;
+
+/// Maximum bytes of all contents that a plan has for people to approve: they are part of the row of its task.
+const CONTENTS_BYTES_MAX: usize = 128 * 1024;
 
 /// How the steps of a plan run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +98,15 @@ impl<'a> PlanCheck<'a> {
         let steps = self.plan.steps.len();
         let edges: usize =
             self.plan.steps.iter().filter_map(|step| step.depends_on.as_ref()).map(Vec::len).sum();
+        let asked =
+            self.plan.steps.iter().filter_map(|step| step.approval.as_ref()?.content.as_ref());
+        let contents: usize = asked.map(|content| content.text().len()).sum();
+        if contents > CONTENTS_BYTES_MAX {
+            let message = format!(
+                "have {contents} bytes in `approval.content`, and may have {CONTENTS_BYTES_MAX}; refer to the output of a step"
+            );
+            self.wrong(None, "steps", message);
+        }
         let (max, remedy) = match self.form {
             PlanForm::Stages => (STAGES_MAX, "without `dependsOn`; give steps `dependsOn`"),
             PlanForm::Steps => (STEPS_MAX, "in one plan; start further runs from a step"),
@@ -140,6 +153,15 @@ impl<'a> PlanCheck<'a> {
                     if let Err(wrong) = terms.check() {
                         let field = format!("approval.{}", wrong.field);
                         self.wrong(Some(place), &field, wrong.message);
+                    }
+                    if terms.content.is_some() && terms.digest.is_some() {
+                        let message =
+                            "is that of `content`, and is made when people are asked; leave it out";
+                        self.wrong(Some(place), "approval.digest", message);
+                    }
+                    if terms.subject_from.is_some() && terms.subject.is_some() {
+                        let message = "is given together with `subject`; send one of them";
+                        self.wrong(Some(place), "approval.subjectFrom", message);
                     }
                 }
             }
@@ -228,20 +250,38 @@ impl<'a> PlanCheck<'a> {
         step: &PlanStep,
         graph: &Graph<'_>,
     ) -> Vec<Reference> {
-        let (found, malformed) = references::find(&step.input);
-        for wrong in malformed {
-            self.wrong(Some(place), &format!("input{}", wrong.place), wrong.message);
-        }
-        let mut known = BTreeMap::new();
-        for reference in &found {
-            let message = known
-                .entry(&reference.step)
-                .or_insert_with(|| self.reference_problem(place, &reference.step, graph));
-            if let Some(message) = message.clone() {
-                self.wrong(Some(place), &format!("input{}", reference.place), message);
+        let (mut all, mut known) = (Vec::new(), BTreeMap::new());
+        for (member, written) in step.written() {
+            let (found, malformed) = references::find(written);
+            for wrong in malformed {
+                self.wrong(Some(place), &format!("{member}{}", wrong.place), wrong.message);
+            }
+            for reference in found {
+                let message = known
+                    .entry(reference.step.clone())
+                    .or_insert_with(|| self.reference_problem(place, &reference.step, graph));
+                if let Some(message) = message.clone() {
+                    self.wrong(Some(place), &format!("{member}{}", reference.place), message);
+                }
+                all.push(reference);
             }
         }
-        found
+        self.condition(place, step, graph);
+        all
+    }
+
+    /// A condition is one of the language, and speaks about steps that have ended.
+    fn condition(&mut self, place: usize, step: &PlanStep, graph: &Graph<'_>) {
+        let steps = match step.when.as_ref().map(condition::check) {
+            None => return,
+            Some(Ok(steps)) => steps,
+            Some(Err(message)) => return self.wrong(Some(place), "when", message),
+        };
+        for name in steps {
+            if let Some(message) = self.reference_problem(place, &name, graph) {
+                self.wrong(Some(place), "when", message);
+            }
+        }
     }
 
     fn reference_problem(&self, place: usize, name: &str, graph: &Graph<'_>) -> Option<String> {

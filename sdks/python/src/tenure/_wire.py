@@ -124,6 +124,7 @@ class ApprovalList(TypedDict):
 
 
 class ApprovalTerms(TypedDict):
+    content: NotRequired[Json | None]
     default: NotRequired[ApprovalDecision | None]
     digest: NotRequired[str | None]
     expiresAt: NotRequired[Time | None]
@@ -132,6 +133,7 @@ class ApprovalTerms(TypedDict):
     quorum: NotRequired[int | None]
     roles: NotRequired[list[str]]
     subject: NotRequired[str | None]
+    subjectFrom: NotRequired[Json | None]
 
 
 
@@ -141,6 +143,7 @@ class ApprovalView(TypedDict):
     default: NotRequired[ApprovalDecision | None]
     digest: NotRequired[str | None]
     expiresAt: NotRequired[Time | None]
+    hasContent: NotRequired[bool]
     key: str
     keys: list[str]
     openedAt: Time
@@ -1211,6 +1214,7 @@ class PlanStep(TypedDict):
     onError: NotRequired[OnError | None]
     queue: NotRequired[str]
     retry: NotRequired[Retry | None]
+    when: NotRequired[Json | None]
 
 
 

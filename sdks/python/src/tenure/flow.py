@@ -40,6 +40,9 @@ F = TypeVar("F")
 OnError = Literal["continue", "abort"]
 
 _UNSET: Any = object()
+
+_CONTENT_BYTES_MAX = 64 * 1024
+"""What people are shown of a question: more than a person reads."""
 _LOGGER = logging.getLogger("tenure")
 
 
@@ -263,7 +266,8 @@ class Flow:
         """Asks people, and waits without a worker until they have decided. A rejection is a value, like an approval.
 
         People decide about the digest of `about`, and a replay that asks about another value stops. `content` is the
-        same; today's coordinator does not show it to them. After `within`, `default` counts, or the question expires.
+        same and shown to them, up to 64 KiB, except under a codec, which hides it from the coordinator. After `within`,
+        `default` counts, or the question expires.
         """
         terms: dict[str, Any] = {"roles": [*roles], "keys": [*keys], "subject": subject, "default": default}
         if quorum != 1:
@@ -272,6 +276,10 @@ class Flow:
         digest = None if value is _UNSET else self._digest(value)
         span = None if within is None else milliseconds(within, "within")
         shown = {member: each for member, each in terms.items() if each}
+        if content is not _UNSET and about is _UNSET and self._core.codec is None:
+            encoded = _json.encode(content)
+            if len(_json.canonical(encoded)) <= _CONTENT_BYTES_MAX:
+                shown["content"] = encoded
         return ApprovalOp(self._core, self._branch, name, shown, span, digest)
 
     def effect(self, name: str, effect: Effect) -> EffectOp:

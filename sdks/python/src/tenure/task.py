@@ -320,19 +320,24 @@ class PlanStep:
     """One step of a plan."""
 
     key: str
-    task: Task[..., Any] | Kind[Any, Any]
+    task: Task[..., Any] | Kind[Any, Any] | None = None
+    """Who works on it; none for a step that asks people."""
     input: object = None
     depends_on: Sequence[str] | None = None
     always: bool = False
     gate: bool = False
     on_error: Literal["abort", "continue", "retry"] | None = None
     ceiling: Mapping[Literal["tokens", "cost_micros", "steps", "tool_calls"], int] = field(default_factory=dict)
+    when: Mapping[str, object] | None = None
+    """The step runs only if this holds: `{"path": "check.output.total", "op": "at-least", "value": 1000}`."""
+    approval: Mapping[str, object] | None = None
+    """What people are asked instead of a task: `{"subject": "Pay?", "content": {"$from": "check"}, "quorum": 2}`."""
 
     def to_json(self) -> dict[str, Any]:
         """The form on the wire. A reference such as `{"$from": "draft"}` may stand in the input."""
-        allowed = {"cancelGraceMs", "deadlineMs", "heartbeatIntervalMs", "leaseMs", "lostMax", "maxAttempts", "retry"}
-        wire = {name: value for name, value in self.task._wire.items() if name in allowed or name == "queue"}
-        json = {"key": self.key, "kind": self.task.kind, **wire, "input": _written(self.input, "input")}
+        json = {"key": self.key, **self._work()}
+        if self.when is not None:
+            json["when"] = _written(self.when, "when")
         if self.depends_on is not None:
             json["dependsOn"] = list(self.depends_on)
         if self.always:
@@ -345,6 +350,15 @@ class PlanStep:
             units = {"cost_micros": "costMicros", "tool_calls": "toolCalls"}
             json["ceiling"] = {units.get(unit, unit): limit for unit, limit in self.ceiling.items()}
         return json
+
+    def _work(self) -> dict[str, Any]:
+        if self.approval is not None:
+            return {"approval": _written(self.approval, "approval")}
+        if self.task is None:
+            raise Setup(f"step `{self.key}` has neither a task nor an approval", next_step="give it one of them")
+        allowed = {"cancelGraceMs", "deadlineMs", "heartbeatIntervalMs", "leaseMs", "lostMax", "maxAttempts", "retry"}
+        wire = {name: value for name, value in self.task._wire.items() if name in allowed or name == "queue"}
+        return {"kind": self.task.kind, **wire, "input": _written(self.input, "input")}
 
 
 class Plan:

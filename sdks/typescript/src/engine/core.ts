@@ -147,6 +147,11 @@ export class Core {
     return opened(this.codec, value);
   }
 
+  /** Whether the coordinator has values in a form that it cannot read. */
+  get isSealed(): boolean {
+    return this.codec !== undefined;
+  }
+
   /** What identifies a plain value. */
   digest(value: unknown): string {
     return digestOf(this.codec, value);

@@ -4,13 +4,16 @@ import type { Core } from "../engine/core.js";
 import { Place } from "../engine/stop.js";
 import { CallFailed, StepFailed } from "../errors.js";
 import { Failure, type FailureRecord, namedFailure } from "../failure.js";
-import { digest, plain, throughJson, Unreadable, Unwritable } from "../json.js";
+import { canonical, digest, plain, throughJson, Unreadable, Unwritable } from "../json.js";
 import { SchemaRefused, type StandardSchemaV1, validateNow } from "../schema.js";
 import { milliseconds, type Span } from "../span.js";
 import type { ApprovalDecision, ApprovalOutcome, SubmitRun } from "../wire.js";
 import { Begun, Operation, type Scope } from "./operation.js";
 import { type Effect, effectRecord, StepCall } from "./step.js";
 import { type Entered, Wait, Within } from "./waits.js";
+
+/** What people are shown of a question: more than a person reads. */
+const CONTENT_BYTES_MAX = 64 * 1024;
 
 type Enter = Parameters<Wait<unknown>["enter"]>[2];
 
@@ -101,7 +104,7 @@ export interface ApprovalOptions {
   about?: unknown;
   /** The same for what has no JSON form: the SHA-256 of a file, a commit. */
   aboutDigest?: string;
-  /** What people look at. Its digest is approved, like that of `about`; the coordinator does not show it yet. */
+  /** The same as `about`, and shown to those who decide, up to 64 KiB; not under a codec, which hides it from the coordinator. */
   content?: unknown;
 }
 
@@ -152,7 +155,17 @@ export class ApprovalCall extends Wait<Approval> {
       ...(otherwise === undefined ? {} : { default: otherwise }),
       ...(subject === undefined ? {} : { subject }),
       ...(about === undefined ? {} : { digest: about }),
+      ...this.#shown(),
     };
+  }
+
+  #shown(): Pick<NonNullable<Awaited["approval"]>, "content"> {
+    const { about, aboutDigest, content } = this.options;
+    const isAsked = content !== undefined && about === undefined && aboutDigest === undefined;
+    if (!isAsked || this.scope.core.isSealed) return {};
+    const value = throughJson(content);
+    const bytes = new TextEncoder().encode(canonical(value)).length;
+    return bytes <= CONTENT_BYTES_MAX ? { content: value } : {};
   }
 
   read(first: Checkpoint): Approval {

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tenure::Client;
 use wire::answers::Run;
-use wire::approvals::{ApprovalTerms, DecideApproval};
+use wire::approvals::{ApprovalTerms, CONTENT_BYTES_MAX, DecideApproval};
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::plan::{Plan, PlanStep};
 use wire::requests::SubmitRun;
@@ -14,6 +13,7 @@ use wire::{ApprovalDecision, Code, Json, State, canonical};
 
 use super::super::refusal::Refusal;
 use super::{Answer, idempotency_key, wait, written};
+use crate::visible;
 
 /// The steps of the run that asks.
 const ASK: &str = "ask";
@@ -111,47 +111,43 @@ pub(super) async fn ask_approval(client: &Client, asked: AskArguments) -> Answer
 }
 
 impl Question {
-    /// People must see what they approve, and the only text that a plan shows them is the subject.
+    /// People must see what they approve: nothing of it may be invisible, and it must fit what they are shown.
     fn of(asked: &AskArguments) -> Result<Question, Refusal> {
-        let (subject, digest) = match &asked.content {
-            None => (asked.subject.clone(), None),
-            Some(content) => {
-                let mut text = Vec::new();
-                canonical::rewrite(&mut text, content.text())
-                    .map_err(|error| Refusal::unreadable(&error))?;
-                let digest = hex(&Sha256::digest(&text));
-                let text = String::from_utf8_lossy(&text).into_owned();
-                (format!("{}: {text}", asked.subject), Some(digest))
-            }
-        };
+        let subject = asked.subject.clone();
         if subject.len() > MESSAGE_BYTES_MAX {
             let message = format!(
-                "subject and content have {} bytes, and people are shown {MESSAGE_BYTES_MAX} at most",
+                "the subject has {} bytes, and people are shown {MESSAGE_BYTES_MAX} at most",
                 subject.len()
+            );
+            return Err(Refusal::invalid(
+                message,
+                "ask in a sentence, and put the rest into `content`",
+            ));
+        }
+        let text = asked.content.as_ref().map(canonical_text).transpose()?;
+        if let Some(bytes) = text.as_ref().map(String::len).filter(|it| *it > CONTENT_BYTES_MAX) {
+            let message = format!(
+                "the content has {bytes} bytes, and people are shown {CONTENT_BYTES_MAX} at most"
             );
             let next = "store the content where people can read it, and ask about its address and its SHA-256";
             return Err(Refusal::invalid(message, next));
         }
-        if let Some(letter) = subject.chars().find(|letter| is_deceptive(*letter)) {
+        let shown = subject.chars().chain(text.iter().flat_map(|text| text.chars()));
+        if let Some(letter) = shown.into_iter().find(|letter| visible::is_deceptive(*letter)) {
             let code = u32::from(letter);
             let message = format!(
                 "subject or content has the invisible character U+{code:04X}, and people must see what they approve"
             );
             return Err(Refusal::invalid(message, "leave it out, or write it as text"));
         }
-        Ok(Question { subject, digest })
+        Ok(Question { subject, digest: text.as_deref().map(visible::digest) })
     }
 }
 
-/// Moves the cursor of a terminal, hides letters or changes their order.
-fn is_deceptive(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-        || matches!(letter, '\u{e0000}'..='\u{e007f}')
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn canonical_text(content: &Json) -> Result<String, Refusal> {
+    let mut text = Vec::new();
+    canonical::rewrite(&mut text, content.text()).map_err(|error| Refusal::unreadable(&error))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn request(asked: AskArguments, question: &Question, key: String) -> Result<SubmitRun, Refusal> {
@@ -162,7 +158,7 @@ fn request(asked: AskArguments, question: &Question, key: String) -> Result<Subm
         expires_in_ms: asked.expires_in_ms,
         default: asked.default,
         subject: Some(question.subject.clone()),
-        digest: question.digest.clone(),
+        content: asked.content.clone().map(literal).transpose()?,
         ..ApprovalTerms::default()
     };
     let mut steps =
@@ -229,15 +225,16 @@ mod tests {
     fn people_see_the_content_whose_digest_they_approve() {
         let asked = question(r#"{"subject": "Pay", "content": {"to": "Ada", "cents": 5.0e2}}"#);
         let Question { subject, digest } = asked.unwrap();
-        assert_eq!(subject, r#"Pay: {"cents":500,"to":"Ada"}"#);
-        let shown = subject.strip_prefix("Pay: ").unwrap();
-        assert_eq!(digest.unwrap(), hex(&Sha256::digest(shown)));
+        assert_eq!(subject, "Pay");
+        assert_eq!(digest.unwrap(), visible::digest(r#"{"cents":500,"to":"Ada"}"#));
         assert!(question(r#"{"subject": "Pay"}"#).unwrap().digest.is_none());
     }
 
     #[test]
     fn content_that_people_could_not_see_is_refused() {
-        let long = format!(r#"{{"subject": "Pay", "content": "{}"}}"#, "x".repeat(5_000));
+        let long = format!(r#"{{"subject": "Pay", "content": "{}"}}"#, "x".repeat(70_000));
+        assert!(question(&long).unwrap_err().text().contains("65536"));
+        let long = format!(r#"{{"subject": "{}"}}"#, "x".repeat(5_000));
         assert!(question(&long).unwrap_err().text().contains("4096"));
         for hidden in ["\\u001b[2K", "\\u202egnp.exe", "\\u200b", "a\\nb"] {
             let text = format!(r#"{{"subject": "Pay {hidden}"}}"#);

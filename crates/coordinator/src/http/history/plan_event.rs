@@ -27,6 +27,7 @@ pub(super) fn detail(event: &PlanEvent) -> Value {
         }
         PlanEvent::StepSpawned { is_blocked, .. } => json!({ "blocked": is_blocked }),
         PlanEvent::Released { deadline, .. } => json!({ "deadline": deadline.map(time) }),
+        PlanEvent::Prepared { shown } => json!({ "composed": shown.is_some() }),
         PlanEvent::DoneBy(keys) => {
             json!({ "keys": keys.iter().map(|key| key.as_str()).collect::<Vec<_>>() })
         }

@@ -181,3 +181,70 @@ async fn pending_approvals_are_listed_in_pages() {
         bad.problem(400, "invalid_argument").has("field", "cursor");
     }
 }
+
+/// What people approve, in an unusual spelling; and the text whose digest they quote.
+const INVOICE: &str = r#"{"to": "Ada", "cents": 5.0e2}"#;
+const INVOICE_TEXT: &str = r#"{"cents":500,"to":"Ada"}"#;
+
+fn digest_of(text: &str) -> String {
+    verdict::Digest::of_bytes(text.as_bytes()).to_string()
+}
+
+#[tokio::test]
+async fn people_see_what_they_approve_and_quote_its_digest() {
+    for api in both().await {
+        let (_, ann) = api.key_with(json!(["approver"])).await;
+        let lease = api.leased(json!({})).await;
+        let content: Value = serde_json::from_str(INVOICE).unwrap();
+        api.ask_for_approval(&lease, json!({"content": content})).await.has("state", "waiting");
+        let pending = api.pending(&ann).await;
+        assert_eq!(pending[0]["content"], json!(INVOICE_TEXT), "a short one is in the list");
+        let id = id_of(&pending[0]);
+        let shown = api.get_as(&format!("/v1/approvals/{id}"), &ann).await.ok();
+        assert_eq!(shown["content"], json!(INVOICE_TEXT));
+        assert_eq!(shown["digest"], json!(digest_of(INVOICE_TEXT)));
+        // Who was shown something else quotes another digest.
+        let forged = digest_of(&INVOICE_TEXT.replace("500", "5"));
+        let word = |digest: &str| json!({"decision": "APPROVED", "digest": digest});
+        api.decide(&id, &ann, word(&forged)).await.problem(409, "approval_digest_mismatch");
+        api.decide(&id, &ann, json!({"decision": "APPROVED"}))
+            .await
+            .problem(409, "approval_digest_mismatch");
+        api.decide(&id, &ann, word(&digest_of(INVOICE_TEXT))).await.has("outcome", "APPROVED");
+        let next = api.lease("w1").await;
+        let told = next.envelope["checkpoints"].to_string();
+        assert!(told.contains(&digest_of(INVOICE_TEXT)), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn content_is_bounded_and_has_one_digest() {
+    for api in both().await {
+        let (_, ann) = api.key_with(json!(["approver"])).await;
+        let lease = api.leased(json!({})).await;
+        let other = json!({"content": 1, "digest": DIGEST});
+        let refused = api.ask_for_approval(&lease, other).await;
+        refused.problem(400, "invalid_argument");
+        let field = refused.body["detail"].as_str().unwrap();
+        assert!(field.contains("wait.for[0].approval.digest"), "{field}");
+        let large = json!({"content": "x".repeat(64 * 1024)});
+        api.ask_for_approval(&lease, large).await.problem(400, "invalid_argument");
+        // Each may be large, and all of one task together may not.
+        let item =
+            |n: u32| json!({"key": format!("a#{n}"), "approval": {"content": "x".repeat(60_000)}});
+        let wait = |count| {
+            json!({"wait": {"key": "w#1", "mode": "all",
+            "for": (0..count).map(item).collect::<Vec<_>>()}})
+        };
+        api.checkpoint(&lease, wait(3)).await.problem(409, "call_too_long");
+        api.checkpoint(&lease, wait(2)).await.has("state", "waiting");
+        let pending = api.pending(&ann).await;
+        assert_eq!(pending.len(), 2);
+        assert!(pending.iter().all(|it| it["content"].is_null() && it["hasContent"] == true));
+        let shown = api.get_as(&format!("/v1/approvals/{}", id_of(&pending[0])), &ann).await.ok();
+        assert_eq!(shown["content"].as_str().unwrap().len(), 60_002);
+        // What is approved is nobody's business in another tenant.
+        let path = format!("/v1/approvals/{}", id_of(&pending[0]));
+        api.get_as(&path, &api.foreign_key).await.problem(404, "approval_not_found");
+    }
+}

@@ -16,7 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tower::ServiceExt;
 use verdict::Scope;
 
-use super::test_server::{TestServer, both};
+use super::test_server::{Lease, TestServer, both};
 
 const LONG_POLL: &str = r#"{"workerId":"w1","queues":["q"],"max":10,"waitMs":30000}"#;
 
@@ -84,6 +84,32 @@ async fn a_repeated_poll_gets_the_same_leases() {
         let other = api.post("/v1/leases", &api.key, next).await.leases();
         assert_ne!(other[0].run, first[0].run);
         api.succeed(&again[0]).await.has("verdict", "COMMITTED");
+    }
+}
+
+#[tokio::test]
+async fn one_poll_gets_so_many_bytes_of_inputs_and_gets_them_again() {
+    for api in both().await {
+        let input = "x".repeat(250_000);
+        for _ in 0..20 {
+            api.submit(json!({"input": input})).await;
+        }
+        let body =
+            |poll: &str| json!({"workerId": "w1", "queues": ["q"], "max": 256, "pollId": poll});
+        let first = api.post("/v1/leases", &api.key, body("p1")).await.leases();
+        assert_eq!(first.len(), 16, "four mebibytes");
+        assert!(first.iter().all(|lease| lease.envelope["input"] == input));
+        let again = api.post("/v1/leases", &api.key, body("p1")).await.leases();
+        let told = |leases: &[Lease]| -> Vec<(Value, Value)> {
+            let member = |lease: &Lease, name: &str| lease.envelope[name].clone();
+            leases.iter().map(|it| (member(it, "leaseId"), member(it, "input"))).collect()
+        };
+        assert_eq!(told(&again), told(&first), "the same leases, whole");
+        let rest = api.post("/v1/leases", &api.key, body("p2")).await.leases();
+        assert_eq!(rest.len(), 4, "the rest stayed queued");
+        for lease in again.iter().chain(&rest) {
+            api.succeed(lease).await.has("verdict", "COMMITTED");
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::database::{Served, UNHURRIED};
-use super::test_server::{TestServer, both, merged, seconds};
+use super::database::{BETWEEN_TRIES, Served, TRIES_MAX, UNHURRIED};
+use super::test_server::{Lease, TestServer, both, merged, seconds};
 
 impl TestServer {
     async fn submitted_plan(&self, steps: Value) -> String {
@@ -178,5 +178,178 @@ async fn questions_of_a_plan_are_asked_in_a_database_too_and_its_history_verifie
         served.verify().await;
         served.post(&format!("{path}/cancel"), json!({})).await;
         served.verify().await;
+    }
+}
+
+/// Waits until the run has a step with an approval, and returns its id.
+async fn until_asked(api: &TestServer, run: &str, place: usize) -> String {
+    until(api, run, |it| it["plan"][place]["approvalId"].is_string()).await["plan"][place]
+        ["approvalId"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Leases the next task that becomes ready.
+async fn until_leased(api: &TestServer) -> Lease {
+    for _ in 0..TRIES_MAX {
+        if let Some(lease) = api.poll("w1").await.pop() {
+            return lease;
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+    panic!("nothing becomes ready")
+}
+
+/// Steps are prepared beside the batches.
+async fn until(api: &TestServer, run: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..TRIES_MAX {
+        let found = api.run(run).await;
+        if is_it(&found) {
+            return found;
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+    panic!("{}", api.run(run).await)
+}
+
+fn invoice() -> Value {
+    json!({"total": 1500, "to": "Ada", "summary": "Pay 1500 to Ada?"})
+}
+
+/// A plan that checks, asks about what the check returned, and pays; with or without edges.
+fn paying(has_edges: bool) -> Value {
+    let content = json!({"pay": {"$from": "check", "path": "/total"},
+        "to": {"$from": "check", "path": "/to"}, "memo": {"$literal": {"$from": "is data"}}});
+    let subject = json!({"$from": "check", "path": "/summary"});
+    let ask = json!({"key": "ask", "approval": {"content": content, "subjectFrom": subject}});
+    let steps = [step("check", json!({})), ask, step("pay", json!({}))];
+    let after = [json!([]), json!(["check"]), json!(["ask"])];
+    let with_edges =
+        |(step, after)| if has_edges { merged(step, json!({ "dependsOn": after })) } else { step };
+    steps.into_iter().zip(after).map(with_edges).collect()
+}
+
+#[tokio::test]
+async fn people_are_asked_about_what_an_earlier_step_returned() {
+    for api in both().await {
+        for has_edges in [false, true] {
+            let (_, ann) = api.key_with(json!(["approver"])).await;
+            let run = api.submitted_plan(paying(has_edges)).await;
+            let lease = api.lease("w1").await;
+            api.complete(&lease, json!({"outcome": "SUCCEEDED", "output": invoice()})).await.ok();
+            let id = until_asked(&api, &run, 1).await;
+            let shown = api.get_as(&format!("/v1/approvals/{id}"), &ann).await.ok();
+            let text = r#"{"memo":{"$from":"is data"},"pay":1500,"to":"Ada"}"#;
+            assert_eq!(shown["content"], json!(text));
+            assert_eq!(shown["subject"], json!("Pay 1500 to Ada?"));
+            let digest = verdict::Digest::of_bytes(text.as_bytes()).to_string();
+            assert_eq!(shown["digest"], json!(digest));
+            api.decide(&id, &ann, json!({"decision": "APPROVED"}))
+                .await
+                .problem(409, "approval_digest_mismatch");
+            let word = json!({"decision": "APPROVED", "digest": digest});
+            api.decide(&id, &ann, word).await.has("outcome", "APPROVED");
+            assert_eq!(api.work().await, "pay");
+            assert_eq!(api.run(&run).await["output"]["ask"]["digest"], json!(digest));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_about_what_is_not_there_fails_its_step() {
+    for api in both().await {
+        for has_edges in [false, true] {
+            let run = api.submitted_plan(paying(has_edges)).await;
+            let lease = api.lease("w1").await;
+            api.complete(&lease, json!({"outcome": "SUCCEEDED", "output": {}})).await.ok();
+            let ended = until(&api, &run, |it| it["state"] == "failed").await;
+            assert_eq!(states(&ended), ["succeeded", "failed", "skipped"]);
+            let said = ended["plan"][1].to_string();
+            assert!(said.contains("INPUT_UNRESOLVED"), "{said}");
+        }
+    }
+}
+
+/// `check`, then `ask` only if the total is large, then `pay`.
+fn conditional(has_edges: bool) -> Value {
+    let when = json!({"path": "check.output.total", "op": "at-least", "value": 1000});
+    let log = json!({"said": {"$from": "audit", "default": "not audited"}});
+    let steps = [
+        step("check", json!({})),
+        step("audit", json!({ "when": when })),
+        step("pay", json!({ "input": log })),
+    ];
+    let after = [json!([]), json!(["check"]), json!(["audit"])];
+    let with_edges =
+        |(step, after)| if has_edges { merged(step, json!({ "dependsOn": after })) } else { step };
+    steps.into_iter().zip(after).map(with_edges).collect()
+}
+
+#[tokio::test]
+async fn a_step_runs_only_if_its_condition_holds_and_those_after_it_run_anyway() {
+    for api in both().await {
+        for has_edges in [false, true] {
+            for (total, audited) in [(1500, true), (10, false)] {
+                let run = api.submitted_plan(conditional(has_edges)).await;
+                let lease = api.lease("w1").await;
+                let output = json!({"outcome": "SUCCEEDED", "output": {"total": total}});
+                api.complete(&lease, output).await.ok();
+                if audited {
+                    let lease = until_leased(&api).await;
+                    assert_eq!(lease.envelope["taskKey"], json!("audit"));
+                    let output = json!({"outcome": "SUCCEEDED", "output": 1});
+                    api.complete(&lease, output).await.ok();
+                }
+                let lease = until_leased(&api).await;
+                let second = if audited { "succeeded" } else { "skipped" };
+                assert_eq!(api.run(&run).await["plan"][1]["state"], json!(second));
+                let said = if audited { json!(1) } else { json!("not audited") };
+                assert_eq!(lease.envelope["input"]["said"], said);
+                api.complete(&lease, json!({"outcome": "SUCCEEDED"})).await.ok();
+                let ended = until(&api, &run, |it| it["state"] == "succeeded").await;
+                if !audited {
+                    assert_eq!(ended["plan"][1]["reason"], json!("CONDITION_FALSE"));
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_is_none_is_refused_with_its_step() {
+    let [api, _] = both().await;
+    let late = json!({"path": "pay.output", "op": "exists"});
+    let unknown = json!({"path": "check.output", "op": "matches", "value": "x"});
+    for (when, why) in [(late, "may not have ended"), (unknown, "`matches`")] {
+        let steps = json!([
+            step("check", json!({})),
+            step("audit", json!({"when": when})),
+            step("pay", json!({}))
+        ]);
+        let refused = api.post("/v1/runs", &api.key, json!({"plan": {"steps": steps}})).await;
+        refused.problem(400, "invalid_argument");
+        let said = refused.body.to_string();
+        assert!(said.contains("plan.steps[1].when") && said.contains(why), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_a_step_is_prepared_leaves_nothing_to_prepare() {
+    for api in both().await {
+        // No preparer has a chance: the run is cancelled in the batch after the step began, or the preparer came first.
+        let run = api.submitted_plan(paying(false)).await;
+        let lease = api.lease("w1").await;
+        api.complete(&lease, json!({"outcome": "SUCCEEDED", "output": invoice()})).await.ok();
+        api.cancel(&run, json!({})).await;
+        until(&api, &run, |it| it["state"] == "cancelled").await;
+        let filter = store::ObjectFilter {
+            object_type: Some(verdict::ObjectType::Preparation),
+            is_pending: true,
+            limit: 10,
+            ..store::ObjectFilter::default()
+        };
+        let left = store::Browse::objects(api.coordinator.browse(), &filter).await.unwrap();
+        assert_eq!(left, []);
     }
 }

@@ -494,3 +494,44 @@ async fn a_blocking_effect_lets_its_aggregate_go_on_when_a_person_says_so() {
         assert_eq!((late.header("tenure-sequence"), late.header("tenure-gap")), ("1", ""));
     }
 }
+
+#[tokio::test]
+async fn people_are_told_that_they_are_asked_and_what_came_of_it() {
+    for api in both().await {
+        let mut receiver = Receiver::start().await;
+        api.endpoint("chat", &receiver.url, json!({"types": ["approval.*"]})).await;
+        api.endpoint("crm", &receiver.url, json!({"types": ["run.failed"]})).await;
+        let (ann_id, ann) = api.key_with(json!(["approver"])).await;
+        let (_, bob) = api.key_with(json!(["approver"])).await;
+        let ask = json!({"subject": "Pay?", "quorum": 2, "content": {"cents": 5}});
+        let plan = json!({"plan": {"steps": [{"key": "ask", "approval": ask}]}});
+        let run = api.post("/v1/runs", &api.key, plan).await.text("runId");
+        let told = |body: &str| serde_json::from_str::<Value>(body).unwrap();
+        let opened = told(&receiver.next().await.body);
+        assert_eq!(opened["type"], "approval.opened");
+        let data = &opened["data"];
+        assert_eq!((&data["runId"], &data["subject"]), (&json!(run), &json!("Pay?")));
+        assert_eq!((&data["hasContent"], &data["voted"]), (&json!(true), &json!([])));
+        assert!(!opened.to_string().contains("cents"), "what is approved stays: {opened}");
+        let id = data["approvalId"].as_str().unwrap();
+        assert_eq!(data["consolePath"], format!("inbox/{id}"));
+        assert!(data["text"].as_str().unwrap().contains(id), "{opened}");
+        // A vote that decides nothing is told to nobody.
+        let word = json!({"decision": "APPROVED", "digest": data["digest"]});
+        api.decide(id, &ann, word.clone()).await.has("state", "pending");
+        api.decide(id, &bob, word).await.has("state", "closed");
+        let decided = told(&receiver.next().await.body);
+        assert_eq!(decided["type"], "approval.decided");
+        assert_eq!(decided["data"]["outcome"], "APPROVED");
+        assert_eq!(decided["data"]["voted"][0], json!(ann_id));
+        receiver.assert_quiet();
+        // Nobody decides in time.
+        let late = json!({"plan": {"steps": [{"key": "ask", "approval": {"expiresInMs": 1_000}}]}});
+        api.post("/v1/runs", &api.key, late).await.ok();
+        assert_eq!(told(&receiver.next().await.body)["type"], "approval.opened");
+        api.pass(seconds(2)).await;
+        let kinds =
+            [receiver.next().await, receiver.next().await].map(|it| told(&it.body)["type"].clone());
+        assert!(kinds.contains(&json!("approval.expired")) && kinds.contains(&json!("run.failed")));
+    }
+}

@@ -12,6 +12,7 @@ use verdict::{ClosedAttempt, LeaseId, Span, Subject, Task, TaskId};
 use super::PostgresBatch;
 use super::pending_writes::LockedRow;
 use crate::failure::Failure;
+use crate::lookup::PolledRoom;
 use crate::postgres::reads::run_records::{FoundRuns, RunReads};
 use crate::postgres::reads::{self, Keys};
 use crate::row::{IdempotencyKey, KeyOwner, PollRef, TaskKey, TaskWithSpec};
@@ -173,36 +174,60 @@ impl PostgresBatch<'_> {
     pub(super) async fn leased_to_polls(
         &mut self,
         polls: &[PollRef],
-    ) -> Result<Vec<Vec<TaskWithSpec>>, Failure> {
+    ) -> Result<Vec<Option<Vec<TaskWithSpec>>>, Failure> {
         if polls.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found = self.polled_in_table(polls).await?;
+        let (counts, mut room) = (self.count_polled(polls).await?, PolledRoom::default());
+        let served: Vec<bool> = counts.iter().map(|leases| room.takes(*leases)).collect();
+        let has_leases =
+            |(n, poll): (usize, &PollRef)| (served[n] && counts[n] > 0).then(|| poll.clone());
+        let leased: Vec<PollRef> = polls.iter().enumerate().filter_map(has_leases).collect();
+        let mut found = match leased.is_empty() {
+            true => Vec::new(),
+            false => self.polled_in_table(leased).await?,
+        };
         // Leases from another batch are returned again. Marking this batch ensures that they are durable before a
         // caller gets them.
         self.has_answers |= !found.is_empty();
         found.retain(|ready| !self.pending.contains(ready.task.id));
-        let pending: Vec<Task> = self
-            .pending
-            .live()
-            .filter(|task| polls.iter().any(|poll| is_asked_by(task, poll)))
-            .cloned()
-            .collect();
+        let asked: HashSet<&PollRef> = polls.iter().collect();
+        let is_asked = |task: &&Task| poll_of(task).is_some_and(|poll| asked.contains(&poll));
+        let pending: Vec<Task> = self.pending.live().filter(is_asked).cloned().collect();
         let mut specs = self.specs(&pending).await?;
         found.extend(pending.into_iter().filter_map(|task| {
             let spec = specs.remove(&task.id)?;
             Some(TaskWithSpec { task, spec })
         }));
         found.sort_by_key(|ready| ready.task.id);
-        let of = |poll: &PollRef| {
-            found.iter().filter(|ready| is_asked_by(&ready.task, poll)).cloned().collect()
+        let mut by_poll: HashMap<PollRef, Vec<TaskWithSpec>> = HashMap::new();
+        for ready in found {
+            let Some(poll) = poll_of(&ready.task) else { continue };
+            by_poll.entry(poll).or_default().push(ready);
+        }
+        let of = |(poll, served): (&PollRef, bool)| {
+            served.then(|| by_poll.get(poll).cloned().unwrap_or_default())
         };
-        Ok(polls.iter().map(of).collect())
+        Ok(polls.iter().zip(served).map(of).collect())
     }
 
-    async fn polled_in_table(&mut self, polls: &[PollRef]) -> Result<Vec<TaskWithSpec>, Failure> {
+    async fn count_polled(&mut self, polls: &[PollRef]) -> Result<Vec<usize>, Failure> {
         let setting = self.scopes.add(polls.iter().map(|poll| &poll.scope));
-        let (polls, excluded) = (polls.to_vec(), self.excluded.clone());
+        let polls = polls.to_vec();
+        let work = move |client| async move {
+            let (set, counts) = futures_util::join!(
+                reads::set_scopes(&client, setting),
+                reads::count_polled(&client, &polls)
+            );
+            set?;
+            counts
+        };
+        self.transaction().run("looking up polls", work).await
+    }
+
+    async fn polled_in_table(&mut self, polls: Vec<PollRef>) -> Result<Vec<TaskWithSpec>, Failure> {
+        let setting = self.scopes.add(polls.iter().map(|poll| &poll.scope));
+        let excluded = self.excluded.clone();
         let work = move |client| async move {
             let (set, ready) = futures_util::join!(
                 reads::set_scopes(&client, setting),
@@ -232,9 +257,9 @@ impl PostgresBatch<'_> {
     }
 }
 
-fn is_asked_by(task: &Task, poll: &PollRef) -> bool {
-    task.scope == poll.scope
-        && task.lease().is_some_and(|lease| {
-            lease.owner == poll.owner && lease.poll.as_ref() == Some(&poll.poll)
-        })
+/// The poll that a task was leased to.
+fn poll_of(task: &Task) -> Option<PollRef> {
+    let lease = task.lease()?;
+    let (scope, owner) = (task.scope.clone(), lease.owner.clone());
+    Some(PollRef { scope, owner, poll: lease.poll.clone()? })
 }

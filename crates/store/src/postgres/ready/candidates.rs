@@ -22,7 +22,7 @@ use super::queue_buffer::{Page, QueueBuffer, RefillFrom};
 use super::queue_position::QueuePosition;
 use super::refill_schedule::{BUFFERS_PER_READ, QueueUsage, ReadSpeed, RefillSchedule, RefillSlot};
 use crate::row::{Backlog, Want};
-use crate::seam::PolledQueues;
+use crate::seam::{KindLooks, PolledQueues};
 
 /// Maximum number of queues in memory. Beyond it, the least active queue of the tenant with the most buffers is
 /// evicted.
@@ -254,11 +254,13 @@ impl Candidates {
 
     /// The polled queues that may hold a task, as far as is known.
     pub(in crate::postgres) fn backlogs(&self, polled: &dyn PolledQueues) -> Vec<Backlog> {
-        let mut backlogs = Vec::new();
+        let (mut backlogs, mut looks) = (Vec::new(), KindLooks::new(polled));
         let mut add = |scope: &Scope, queue: &Name, all_kinds: Option<&QueueBuffer>| {
-            let count = all_kinds.filter(|buffer| buffer.is_complete()).map(QueueBuffer::count);
+            let complete = all_kinds.filter(|buffer| buffer.is_complete());
+            let tasks = complete.map_or(usize::MAX, QueueBuffer::count);
+            let kinds = complete.and_then(|buffer| buffer.named_kinds(scope, &mut looks));
             let (scope, queue) = (scope.clone(), queue.clone());
-            backlogs.push(Backlog { scope, queue, tasks: count.unwrap_or(usize::MAX) });
+            backlogs.push(Backlog { scope, queue, tasks, kinds });
         };
         let all_kinds = |key: &QueueKey| self.queues.get(key).and_then(Queue::all_kinds);
         if self.nonempty.len() <= polled.count() {
@@ -274,6 +276,12 @@ impl Candidates {
             });
         }
         backlogs
+    }
+
+    /// Whether every waiting task of a queue is among the candidates, as far as is known.
+    pub(in crate::postgres) fn is_complete(&self, key: &QueueKey) -> bool {
+        let all_kinds = self.queues.get(key).and_then(Queue::all_kinds);
+        all_kinds.is_some_and(QueueBuffer::is_complete)
     }
 
     /// Turns delayed tasks that are now due into candidates. Returns whether a read is needed for that.

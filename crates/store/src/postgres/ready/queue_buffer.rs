@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use verdict::{Name, Task, TaskId, Time};
+use verdict::{Name, Scope, Task, TaskId, Time};
 
 use super::queue_position::QueuePosition;
 use super::read_throttle::ReadThrottle;
+use crate::seam::KindLooks;
 
 /// Maximum number of candidates that one read returns.
 pub(in crate::postgres) const PAGE: usize = 1_024;
@@ -112,6 +113,16 @@ impl QueueBuffer {
 
     pub(in crate::postgres) fn count(&self) -> usize {
         self.positions.len()
+    }
+
+    /// The kinds of the candidates, of those that polls name.
+    pub(in crate::postgres) fn named_kinds(
+        &self,
+        scope: &Scope,
+        looks: &mut KindLooks<'_>,
+    ) -> Option<Vec<Name>> {
+        let holds = |kind: &Name| self.by_kind.contains_key(kind);
+        looks.of(scope, self.by_kind.len(), self.by_kind.keys(), holds)
     }
 
     /// When a delayed task of this buffer is next due, as far as is known.

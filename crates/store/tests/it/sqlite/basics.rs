@@ -16,7 +16,7 @@ async fn a_task_lives_through_its_life_and_every_reopening() {
 
     let mut coordinator = TestCoordinator::open(&path).await;
     let ready = coordinator.grant().await.unwrap().expect("the task waits");
-    assert_eq!(ready.spec.input.as_str(), "{\"width\":640}");
+    assert_eq!(ready.spec.whole().expect("it is short").input.as_str(), "{\"width\":640}");
     drop(coordinator);
 
     let mut coordinator = TestCoordinator::open(&path).await;

@@ -60,6 +60,7 @@ fn stage(key: &str) -> Stage {
         is_gate: false,
         may: Capabilities::ALL,
         asks: None,
+        is_prepared: false,
     }
 }
 

@@ -132,6 +132,7 @@ fn signal_call(key: Option<&str>, payload: Option<&str>) -> SignalCall {
 fn bodies() -> Vec<Body> {
     let spawn = |lineage| Body::Spawn { submit: Box::new(submit()), lineage };
     let ended = Body::ChildEnded {
+        is_unneeded: false,
         charge: None,
         halt: Some(Box::new(End {
             state: State::Halted,

@@ -263,6 +263,7 @@ fn what_says_anything_else_than_its_call_is_not_packed() {
 fn child_ended(change: impl FnOnce(&mut Checkpoint)) -> Entry {
     let (key, record) = (verdict::Name::from("child#1"), digest("record"));
     let body = Body::ChildEnded {
+        is_unneeded: false,
         charge: None,
         halt: None,
         done_by: vec![],

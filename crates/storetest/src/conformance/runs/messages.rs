@@ -26,6 +26,7 @@ fn signal(name: &str) -> Body {
 /// The end of a child that the addressee never had.
 fn stray_end() -> Body {
     Body::ChildEnded {
+        is_unneeded: false,
         charge: None,
         halt: None,
         done_by: vec![],

@@ -30,6 +30,7 @@ const fn terms(continues_on_error: bool, is_always: bool) -> StepTerms {
         time_limit,
         has_references,
         asks: None,
+        when: None,
         keeps_keys: false,
         done_by: Vec::new(),
     }

@@ -36,6 +36,7 @@ fn stage(key: &str) -> Stage {
         is_gate: false,
         may: Capabilities::ALL,
         asks: None,
+        is_prepared: false,
     }
 }
 

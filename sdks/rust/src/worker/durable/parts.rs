@@ -135,7 +135,8 @@ fn wait_bytes(wait: &WaitFor) -> usize {
 fn approval_bytes(terms: &ApprovalTerms) -> usize {
     let named = terms.roles.iter().chain(&terms.keys).map(|name| name.len() + MEMBERS);
     let subject = terms.subject.as_ref().map_or(0, String::len);
-    named.sum::<usize>() + subject + ITEM_BYTES
+    let content = terms.content.as_ref().map_or(0, |content| content.text().len());
+    named.sum::<usize>() + subject + content + ITEM_BYTES
 }
 
 #[cfg(test)]
