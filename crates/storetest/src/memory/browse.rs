@@ -29,7 +29,6 @@ use verdict::{
 };
 
 use super::held_reads::HeldReads;
-use super::runs::RunTables;
 use super::tables::{Shared, Tables};
 use super::{flows, lock};
 
@@ -157,14 +156,16 @@ impl Browse for MemoryBrowse {
 
     async fn leaves_queues(&self, root: &TaskKey, queues: &[Name]) -> Result<bool, Failure> {
         Ok(self.read(|tables| {
-            let is_of_run = |run: &Option<Box<RunState>>| {
+            let is_of_run = |scope: &Scope, run: &Option<Box<RunState>>| {
                 let lineage = run.as_ref().and_then(|run| run.lineage.as_ref());
-                lineage.and_then(Lineage::run) == Some(root.id)
+                *scope == root.scope && lineage.and_then(Lineage::run) == Some(root.id)
             };
-            let live = tables.live.values().filter(|it| is_of_run(&it.run)).map(|it| &it.queue);
-            let done = tables.done.values().filter(|it| is_of_run(&it.run)).map(|it| &it.queue);
-            let steps = tables.runs.get(&root.id).into_iter().flat_map(RunTables::step_queues);
-            live.chain(done).chain(steps).any(|queue| !queues.contains(queue))
+            let live = tables.live.values().filter(|it| is_of_run(&it.scope, &it.run));
+            let done = tables.done.values().filter(|it| is_of_run(&it.scope, &it.run));
+            let tasks = live.map(|it| &it.queue).chain(done.map(|it| &it.queue));
+            let steps = tables.runs.get(&root.id).into_iter();
+            let steps = steps.flat_map(|run| run.step_queues(&root.scope));
+            tasks.chain(steps).any(|queue| !queues.contains(queue))
         }))
     }
 

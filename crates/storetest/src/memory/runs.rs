@@ -14,7 +14,7 @@ use verdict::plan::limits::STEPS_PER_DECISION;
 use verdict::plan::{PlanLoaded, PlanNeed, PlanStep, StepRow};
 use verdict::run::limits::SLICE_MAX;
 use verdict::run::{Checkpoint, ChildRef, Loaded, Signal, Slice};
-use verdict::{Name, Subject, TaskId, Time};
+use verdict::{Name, Scope, Subject, TaskId, Time};
 
 /// The records of one task.
 #[derive(Clone, Debug, Default)]
@@ -122,9 +122,10 @@ impl RunTables {
         PlanLoaded { downstreams, has_more_downstreams, ..PlanLoaded::default() }
     }
 
-    /// The queues of the steps of a plan.
-    pub(super) fn step_queues(&self) -> impl Iterator<Item = &Name> {
-        self.steps.values().map(|stored| &stored.step.child.submit.queue)
+    /// The queues of the steps of a plan in this scope.
+    pub(super) fn step_queues(&self, scope: &Scope) -> impl Iterator<Item = &Name> {
+        let submits = self.steps.values().map(|stored| &stored.step.child.submit);
+        submits.filter(move |submit| submit.scope == *scope).map(|submit| &submit.queue)
     }
 
     /// What the steps that a sweep of the root may spawn are created with.
