@@ -1,4 +1,4 @@
-//! The Rust SDK, as a program uses it: the example of the README, without its `main`.
+//! The Rust SDK, as a program uses it: the example of the first page of the documents, without its `main`.
 //!
 //! Client and worker have separate connections, as if they were two processes, and run in this one,
 //! whose processor time is the client's. The example names its queue, so these measurements need a

@@ -1,4 +1,4 @@
-//! Submits work and waits for its result: the example of the README, which `tenure bench` measures.
+//! Submits work and waits for its result: the example of the first page, which `tenure bench` measures.
 #![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
 
 use tenure::{Client, Ctx, Error, Failure, Kind, Worker};

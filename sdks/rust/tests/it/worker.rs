@@ -370,8 +370,8 @@ async fn the_hello_worker_fits_twenty_lines() {
 }
 
 #[test]
-fn the_readme_shows_the_program_that_is_measured() {
+fn the_first_page_shows_the_program_that_is_measured() {
     let example = include_str!("../../examples/greet.rs");
     let (_, program) = example.split_once("\n\n").unwrap();
-    assert!(include_str!("../../../../README.md").contains(program));
+    assert!(include_str!("../../../../docs/start/first-task.md").contains(program));
 }
