@@ -105,7 +105,8 @@ fn plan_step() -> Value {
     json!({"key": "s", "kind": "k", "queue": "q", "input": 1, "dependsOn": ["r"], "onError": "continue",
         "maxAttempts": 2, "lostMax": 3, "retry": {"baseMs": 1, "capMs": 2}, "leaseMs": 4,
         "heartbeatIntervalMs": 5, "cancelGraceMs": 6, "deadlineMs": 7, "ceiling": ceiling(),
-        "always": true, "gate": true, "approval": {"quorum": 1}})
+        "always": true, "gate": true, "approval": {"quorum": 1},
+        "when": {"path": "r.state", "op": "equals", "value": "succeeded"}})
 }
 
 fn ceiling() -> Value {
