@@ -3,6 +3,7 @@
 //! Cheap to clone; every method may be called from any thread. Nothing is decided here: requests go to the
 //! intake, and reads go to the store, past the carrier.
 
+mod leasing;
 mod watching;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,8 +13,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use store::{
-    Administration, BatchSpec, DynBrowse, DynStore, Failure, PeerHint, RemoteChange, RunsOn, Spec,
-    Store, TaskKey,
+    Administration, DynBrowse, DynStore, Failure, PeerHint, RemoteChange, RunsOn, Store, TaskKey,
 };
 use tokio::sync::{oneshot, watch as channel};
 use tokio::task::JoinHandle;
@@ -24,7 +24,7 @@ use verdict::request::{Cancel, Heartbeat, Report, Started};
 use verdict::run::{RunRequest, SignalCall};
 use verdict::schedule::RunSize;
 use verdict::scope_budget::BudgetRequest;
-use verdict::{LeaseId, Name, Request, Retention, Scope, TaskId, Text, Time};
+use verdict::{LeaseId, Name, Request, Retention, Scope, Text, Time};
 #[cfg(feature = "http")]
 use verdict::{Moment, ObjectKey};
 
@@ -39,10 +39,10 @@ use crate::intake::{self, Intake, IntakeReceiver};
 #[cfg(feature = "http")]
 use crate::item::TopologyItem;
 use crate::item::{
-    BatchGrant, Granted, Item, Outage, Poll, RecoveryItem, Reply, RequestError, ScheduleRequest,
-    Submission, UnavailableReason, WaitingPage,
+    Granted, Item, Outage, RecoveryItem, Reply, RequestError, ScheduleRequest, Submission,
+    UnavailableReason, WaitingPage,
 };
-use crate::metrics::{Metrics, PromiseLabel, WaitingPollGuard};
+use crate::metrics::{Metrics, PromiseLabel};
 use crate::outbox::{EffectFeed, EndpointDirectory};
 use crate::preparing::{PreparationHint, Preparer};
 use crate::recent_runs::RecentRuns;
@@ -53,13 +53,10 @@ use crate::subjects::ObjectRequest;
 use crate::task_watch::TaskWatchers;
 use crate::topologies::TopologyDirectory;
 use crate::trace::{self, FINAL_EXPORT_TIMEOUT, SpanExport, TaskTrace};
-use crate::worker_signals::{SignalWatch, WorkerSignals};
+use crate::worker_signals::WorkerSignals;
 
 /// `Retry-After` while leases from before the start are being recovered: the time of one commit.
 const RECOVERY_RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// `Retry-After` when what a granted task was submitted with could not be read.
-const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often deployments that other coordinators made are read again.
 #[cfg(feature = "http")]
@@ -291,79 +288,6 @@ impl Coordinator {
     /// Records new tasks, or finds the ones that own their idempotency keys.
     pub async fn submit(&self, submissions: Vec<Submission>) -> Vec<Reply> {
         self.intake.ask(submissions.into_iter().map(Item::submit).collect()).await
-    }
-
-    /// Waits for work. Returns no grants if the poll times out.
-    pub async fn lease(&self, poll: Poll) -> Result<Vec<Granted>, RequestError> {
-        let granted = {
-            let _waiting = WaitingPollGuard::new(&self.metrics.polls_waiting);
-            self.intake.poll(poll).await?
-        };
-        self.complete(granted).await
-    }
-
-    /// Reads what the commit of these grants did not: inputs that are long. What a task was submitted with never changes.
-    async fn complete(&self, grants: Vec<BatchGrant>) -> Result<Vec<Granted>, RequestError> {
-        let unread = self.intake.unread(&grants);
-        let mut granted = Vec::with_capacity(grants.len());
-        for grant in grants {
-            let spec = match &grant.spec {
-                BatchSpec::Whole(spec) => Some(spec.clone()),
-                BatchSpec::Long { .. } => self.spec_of(&grant.key()).await?,
-            };
-            // One that is gone has ended since, and was deleted.
-            granted.extend(spec.map(|spec| grant.complete(spec)));
-        }
-        unread.delivered();
-        Ok(granted)
-    }
-
-    async fn spec_of(&self, key: &TaskKey) -> Result<Option<Spec>, RequestError> {
-        let found = store::Browse::find(self.browse(), key).await;
-        let found = found.map_err(|failure| {
-            tracing::warn!(error = %failure, task = %key.id, "cannot read the input of a granted task");
-            let reason = UnavailableReason::of(&failure);
-            RequestError::Unavailable(Outage { reason, retry_after: READ_AGAIN_AFTER })
-        })?;
-        Ok(found.map(|found| found.spec))
-    }
-
-    /// As [`lease`](Self::lease), and returns early when a task that the worker already holds has a signal: its worker
-    /// should send a heartbeat for it. A poll for no task waits for signals alone.
-    pub async fn lease_or_signal(
-        &self,
-        poll: Poll,
-    ) -> Result<(Vec<Granted>, Vec<TaskId>), RequestError> {
-        let watch = self.signals.subscribe(&poll);
-        let granted = self.lease_unless_raised(poll, &watch).await?;
-        Ok((granted, watch.take()))
-    }
-
-    async fn lease_unless_raised(
-        &self,
-        poll: Poll,
-        watch: &SignalWatch,
-    ) -> Result<Vec<Granted>, RequestError> {
-        if watch.is_raised() && poll.max > 0 {
-            // A repeated poll still gets the leases that it was granted before.
-            return self.lease(Poll { until: tokio::time::Instant::now(), ..poll }).await;
-        }
-        let (until, draining) = (poll.until, self.intake.draining());
-        if poll.max == 0 {
-            tokio::select! {
-                biased;
-                () = watch.raised() => {}
-                () = tokio::time::sleep_until(until) => {}
-                () = draining.cancelled() => {}
-            }
-            return Ok(Vec::new());
-        }
-        tokio::select! {
-            // Grants first: a poll that is given up hands them back.
-            biased;
-            granted = self.lease(poll) => granted,
-            () = watch.raised() => Ok(Vec::new()),
-        }
     }
 
     pub async fn started(&self, key: TaskKey, started: Started) -> Reply {

@@ -258,7 +258,7 @@ impl Polls {
         for id in looked_up {
             self.unrecalled.remove(&id);
         }
-        self.look_again_at = is_cut.then(|| Instant::now() + LOOK_AGAIN_AFTER);
+        self.look_again_at = is_cut.then(|| tokio::time::Instant::now() + LOOK_AGAIN_AFTER);
         for (scope, queue, end) in resume_point.searched {
             self.lines.searched(&scope, &queue, end);
         }
