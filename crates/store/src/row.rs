@@ -272,7 +272,6 @@ pub const SPEC_IN_BATCH_BYTES_MAX: usize = 8 * 1024;
 
 /// What a task was submitted with, as far as a batch knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "most are whole, and a box for each costs more")]
 pub enum BatchSpec {
     /// It is short, or in memory anyway.
     Whole(Spec),

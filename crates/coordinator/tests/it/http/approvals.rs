@@ -236,7 +236,7 @@ async fn content_is_bounded_and_has_one_digest() {
             json!({"wait": {"key": "w#1", "mode": "all",
             "for": (0..count).map(item).collect::<Vec<_>>()}})
         };
-        api.checkpoint(&lease, wait(3)).await.problem(409, "call_too_long");
+        api.checkpoint(&lease, wait(3)).await.problem(422, "call_too_long");
         api.checkpoint(&lease, wait(2)).await.has("state", "waiting");
         let pending = api.pending(&ann).await;
         assert_eq!(pending.len(), 2);
