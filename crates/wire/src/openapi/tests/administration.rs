@@ -4,7 +4,8 @@ use super::*;
 
 pub(super) fn check_approvals(shapes: &mut Shapes) {
     let terms = json!({"roles": ["approver"], "keys": ["k"], "quorum": 1, "expiresAt": AT,
-        "expiresInMs": 1, "default": "REJECTED", "subject": "s", "digest": "0".repeat(64)});
+        "expiresInMs": 1, "default": "REJECTED", "subject": "s", "digest": "0".repeat(64),
+        "content": {"total": 1}, "subjectFrom": {"$from": "check"}});
     shapes.check_strict::<approvals::ApprovalTerms>("ApprovalTerms", terms);
     let decide = json!({"decision": "APPROVED", "digest": "0".repeat(64), "comment": "c"});
     shapes.check_strict::<approvals::DecideApproval>("DecideApproval", decide);
@@ -12,8 +13,8 @@ pub(super) fn check_approvals(shapes: &mut Shapes) {
     shapes.check_open::<approvals::VoteView>("VoteView", vote.clone());
     let view = json!({"approvalId": "a", "runId": "r", "taskId": "t", "key": "k",
         "state": "closed", "outcome": "APPROVED", "subject": "s", "digest": "d",
-        "roles": ["approver"], "keys": ["k"], "quorum": 1, "content": "c", "openedAt": AT, "expiresAt": AT,
-        "default": "REJECTED", "votes": [vote]});
+        "roles": ["approver"], "keys": ["k"], "quorum": 1, "content": "c", "hasContent": true, "openedAt": AT,
+        "expiresAt": AT, "default": "REJECTED", "votes": [vote]});
     shapes.check_open::<approvals::ApprovalView>("ApprovalView", view.clone());
     let list = json!({"approvals": [view], "cursor": "c"});
     shapes.check_open::<approvals::ApprovalList>("ApprovalList", list);
