@@ -365,6 +365,8 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
     let (browse, allowances) = (coordinator.browse(), coordinator.allowances());
     loop {
         tokio::time::sleep(REFRESH_EVERY).await;
+        // Rows from before a change would take it back: a key just made would be unknown, and a revoked one valid.
+        let unchanging = keys.unchanging().await;
         let rows = match browse.administration().await {
             Ok(rows) => rows,
             Err(failure) => {
@@ -375,6 +377,7 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
         allowances.share_among(rows.coordinators);
         allowances.replace(rows.tenant_limits);
         keys.replace(rows.api_keys);
+        drop(unchanging);
         if let Err(error) = keyring.follow(rows.ring) {
             tracing::error!(
                 error = &error as &dyn std::error::Error,

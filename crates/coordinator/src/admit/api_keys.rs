@@ -64,6 +64,11 @@ impl ApiKeys {
         Ok(())
     }
 
+    /// While this is held nothing is changed here, so what is read meanwhile has every change that was answered.
+    pub(crate) async fn unchanging(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.changing.lock().await
+    }
+
     pub(crate) fn replace(&self, rows: Vec<ApiKey>) {
         *self.by_id.write().expect("no code panics while it holds the keys") = by_id(rows);
     }
