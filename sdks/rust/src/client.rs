@@ -17,6 +17,7 @@ mod recovery;
 mod request;
 mod runs;
 mod schedules;
+mod session;
 mod submissions;
 mod submit_and_wait;
 mod waits;
