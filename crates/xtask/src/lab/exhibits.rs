@@ -107,7 +107,7 @@ pub(crate) const EXHIBITS: &[Exhibit] = &[
     played(21, "the outbox skips what commits late", "Kamu, Eventuous", "what this process has not seen committed is not looked for", carrier("http::webhooks::crashes::f05_killed_between_call_and_record_the_effect_is_sent_again_unchanged_and_in_order")),
     played(22, "a batch's lease is shorter than its delivery", "Endatix", "a claim has run out before its call can begin", carrier("http::webhooks::the_end_of_a_run_arrives_signed_and_once")),
     played(23, "one endpoint blocks all behind it", "Sentry", "nothing is sent while one endpoint has no room", carrier("http::webhooks::a_dead_endpoint_delays_no_other")),
-    played(24, "lost on failover", "Sidekiq, RQ, Temporal", "a commit waits neither for the disk nor for a standby", store("database", "postgres::manners::what_was_acknowledged_outlives_the_death_of_the_database")),
+    played(24, "lost on failover", "Sidekiq, RQ, Temporal", "a commit waits neither for the disk nor for a standby", store("database", "postgres::standby::a_commit_that_is_made_to_stop_waiting_for_its_standby_is_not_acknowledged")),
     played(25, "a task is lost between two writes", "Temporal", "a batch commits what went in before what is to be done", store("power cut", "sqlite::power::every_acknowledged_commit_survives_a_power_cut")),
     played(26, "history grows until it cannot be replayed", "Temporal", "every heartbeat is kept for ever", rules("heartbeat::a_heartbeat_grants_nothing_and_leaves_no_history")),
     played(27, "replay breaks on a harmless change", "Temporal SDK", "the jitter is drawn from one stream", rules("backoff::equal_seeds_give_equal_schedules")),
