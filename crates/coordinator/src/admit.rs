@@ -14,6 +14,7 @@ pub mod moved_keys;
 pub(crate) mod pausing;
 pub mod principals;
 pub mod record_seals;
+mod refresh;
 pub mod seal;
 mod shared_ring;
 
@@ -26,6 +27,7 @@ pub use principals::{
     AdminPrincipal, ApprovalReaderPrincipal, ApproverPrincipal, AuditorPrincipal, ClientPrincipal,
     LeaseHolderPrincipal, ReaderPrincipal, WorkerPrincipal,
 };
+pub(crate) use refresh::refresh;
 
 use edge::hex;
 

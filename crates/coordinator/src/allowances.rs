@@ -73,7 +73,7 @@ pub(crate) struct Moves {
 impl Allowances {
     pub(crate) async fn load(browse: &DynBrowse) -> Result<Self, Failure> {
         let allowances = Self::default();
-        allowances.reload(browse).await?;
+        allowances.replace(browse.administration().await?.tenant_limits);
         allowances.budgets().reload(browse).await?;
         let mut unfinished: HashMap<Name, Unfinished> = HashMap::new();
         for depth in browse.queues(None).await? {
@@ -83,12 +83,6 @@ impl Allowances {
         }
         *allowances.unfinished_runs() = unfinished;
         Ok(allowances)
-    }
-
-    /// Reads the limits again, after another process has changed them.
-    pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
-        self.replace(browse.administration().await?.tenant_limits);
-        Ok(())
     }
 
     pub(crate) fn replace(&self, rows: Vec<TenantLimits>) {

@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 use crate::admit::administer;
 use crate::admit::record_seals::{self, RecordSealer};
 use crate::admit::seal::{self, Sealer};
-use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey};
+use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey, refresh};
 use crate::budget_alerts;
 use crate::coordinator::{Coordinator, Options, StopReason};
 use crate::http::{AppState, Timeouts, router, router_of_metrics};
@@ -365,20 +365,14 @@ async fn follow_peers(coordinator: Coordinator, keys: ApiKeys, keyring: Keyring)
     let (browse, allowances) = (coordinator.browse(), coordinator.allowances());
     loop {
         tokio::time::sleep(REFRESH_EVERY).await;
-        // Rows from before a change would take it back: a key just made would be unknown, and a revoked one valid.
-        let unchanging = keys.unchanging().await;
-        let rows = match browse.administration().await {
-            Ok(rows) => rows,
+        let ring = match refresh(&keys, allowances, browse.administration()).await {
+            Ok(ring) => ring,
             Err(failure) => {
                 tracing::warn!(error = %failure, "cannot read the keys and limits again; the old ones stay");
                 continue;
             }
         };
-        allowances.share_among(rows.coordinators);
-        allowances.replace(rows.tenant_limits);
-        keys.replace(rows.api_keys);
-        drop(unchanging);
-        if let Err(error) = keyring.follow(rows.ring) {
+        if let Err(error) = keyring.follow(ring) {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
                 "cannot follow the signing keys in the database; the old ones stay"
@@ -469,9 +463,9 @@ impl Server {
 
     /// Reads API keys and limits again, after another process has changed them.
     pub async fn reload_api_keys(&self) -> Result<(), Failure> {
-        self.keys.reload(self.coordinator.browse()).await?;
-        self.coordinator.allowances().reload(self.coordinator.browse()).await?;
-        self.coordinator.allowances().budgets().reload(self.coordinator.browse()).await
+        let (browse, allowances) = (self.coordinator.browse(), self.coordinator.allowances());
+        refresh(&self.keys, allowances, browse.administration()).await?;
+        allowances.budgets().reload(browse).await
     }
 
     /// Reads the certificate again. If the new one is unusable, the one in use stays.

@@ -54,22 +54,11 @@ pub(crate) enum KeyError {
 impl ApiKeys {
     pub async fn load<B: Browse>(browse: &B) -> Result<Self, Failure> {
         let keys = Self::default();
-        keys.reload(browse).await?;
+        keys.replace(browse.administration().await?.api_keys);
         Ok(keys)
     }
 
-    /// Reads the keys again, after another process has changed them.
-    pub async fn reload<B: Browse>(&self, browse: &B) -> Result<(), Failure> {
-        self.replace(browse.administration().await?.api_keys);
-        Ok(())
-    }
-
-    /// While this is held nothing is changed here, so what is read meanwhile has every change that was answered.
-    pub(crate) async fn unchanging(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.changing.lock().await
-    }
-
-    pub(crate) fn replace(&self, rows: Vec<ApiKey>) {
+    pub(super) fn replace(&self, rows: Vec<ApiKey>) {
         *self.by_id.write().expect("no code panics while it holds the keys") = by_id(rows);
     }
 
