@@ -9,7 +9,6 @@
 //! The rules are in [`verdict::scope_budget`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use store::spend::budget_of;
@@ -18,10 +17,23 @@ use tokio::sync::Notify;
 use verdict::scope_budget::{ScopeBudget, budget_scopes};
 use verdict::{Object, ObjectType, Scope};
 
-use crate::object_snapshot::{ObjectSnapshot, read_all};
+use crate::directory::{Directory, Listed};
 
 /// The budgets by scope, as they were at one time.
 pub(crate) type Budgets = BTreeMap<Scope, ScopeBudget>;
+
+impl Listed for ScopeBudget {
+    const TYPE: ObjectType = ObjectType::Budget;
+    type Listing = Budgets;
+
+    /// One that was removed is not pending.
+    fn put(listing: &mut Budgets, object: &Object) {
+        listing.remove(&object.key.scope);
+        if let Some(budget) = budget_of(object) {
+            listing.insert(object.key.scope.clone(), budget);
+        }
+    }
+}
 
 /// Shared by carriers, the API and whoever tells people; cheap to clone.
 #[derive(Clone, Default)]
@@ -29,8 +41,7 @@ pub(crate) struct BudgetDirectory(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    is_any: AtomicBool,
-    known: ObjectSnapshot<Budgets>,
+    known: Directory<ScopeBudget>,
     /// Scopes with a budget of which something was used.
     used: Mutex<BTreeSet<Scope>>,
     changed: Notify,
@@ -39,33 +50,23 @@ struct Inner {
 impl BudgetDirectory {
     /// Reads all budgets again.
     pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
-        let read = || read_all(browse, ObjectType::Budget, put);
-        let accept = |_: &Budgets, found: &Budgets| {
-            self.0.is_any.store(!found.is_empty(), Ordering::Release);
-        };
-        self.0.known.reload(read, accept).await
+        self.0.known.reload(browse, |_| ()).await.map(drop)
     }
 
     /// Notes budgets that were saved. Call it once they are durable.
-    pub(crate) fn note<'a>(&self, saved: impl Iterator<Item = &'a Object>) {
-        let is_budget = |object: &&Object| object.key.object_type == ObjectType::Budget;
-        let saved: Vec<&Object> = saved.filter(is_budget).collect();
-        if saved.is_empty() {
-            return;
+    pub(crate) fn note<'a>(&self, saved: impl Iterator<Item = &'a Object> + Clone) {
+        if self.0.known.note(saved.clone()) {
+            let budgets = saved.filter(|object| object.key.object_type == ObjectType::Budget);
+            budgets.for_each(|object| self.mark(object.key.scope.clone()));
         }
-        self.0.known.note(|budgets| {
-            saved.iter().for_each(|object| put(budgets, object));
-            self.0.is_any.store(!budgets.is_empty(), Ordering::Release);
-        });
-        saved.iter().for_each(|object| self.mark(object.key.scope.clone()));
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Budgets> {
-        self.0.known.get()
+        self.0.known.snapshot()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        !self.0.is_any.load(Ordering::Acquire)
+        self.0.known.is_empty()
     }
 
     /// The budgets that hold for runs of this scope.
@@ -125,14 +126,6 @@ impl BudgetDirectory {
     }
 }
 
-/// Notes one budget. One that was removed is not pending.
-fn put(budgets: &mut Budgets, object: &Object) {
-    budgets.remove(&object.key.scope);
-    if let Some(budget) = budget_of(object) {
-        budgets.insert(object.key.scope.clone(), budget);
-    }
-}
-
 #[cfg(all(test, feature = "http"))]
 mod tests {
     use std::sync::mpsc;
@@ -152,7 +145,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let mut taken = None;
         // A carrier that notes a budget holds the budgets: the taker waits for them.
-        budgets.0.known.note(|_| {
+        budgets.0.known.changing(|_| {
             taken = Some(thread::spawn(move || taker.take_used()));
             thread::spawn(move || {
                 while !carrier.0.used.try_lock().is_ok_and(|used| used.is_empty()) {

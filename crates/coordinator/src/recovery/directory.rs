@@ -5,24 +5,33 @@
 //! again every second ([`crate::server`]): until then, ends that they decide may leave no note. What a policy allows is read
 //! under the lock of its row.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use store::recovery::policy_of;
 use store::{DynBrowse, Failure};
 use tokio::sync::Notify;
 use verdict::recovery::RecoveryPolicy;
-use verdict::{Name, Object, ObjectType, Scope};
+use verdict::{Object, ObjectType};
 
-use crate::object_snapshot::{ObjectSnapshot, read_all};
+use crate::directory::{ByName, Directory, Listed, put_by_name};
 
-/// The policies of each scope by name, as they were at one time.
-pub(crate) type Policies = BTreeMap<Scope, BTreeMap<Name, RecoveryPolicy>>;
+/// The policies of each scope by name, as they were at one time. An empty one means that ends cost nothing.
+pub(crate) type Policies = ByName<RecoveryPolicy>;
+
+impl Listed for RecoveryPolicy {
+    const TYPE: ObjectType = ObjectType::RecoveryPolicy;
+    type Listing = Policies;
+
+    fn put(listing: &mut Policies, object: &Object) {
+        let found = policy_of(object).filter(|policy| !policy.is_deleted);
+        put_by_name(listing, &object.key, found);
+    }
+}
 
 /// Shared by carriers, the recoverer and the API; cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct RecoveryDirectory {
-    known: ObjectSnapshot<Policies>,
+    known: Directory<RecoveryPolicy>,
     /// Candidates have changed.
     changed: Arc<Notify>,
 }
@@ -36,8 +45,7 @@ impl RecoveryDirectory {
 
     /// Reads all policies again.
     pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
-        let read = || read_all(browse, ObjectType::RecoveryPolicy, put);
-        self.known.reload(read, |_, _| ()).await
+        self.known.reload(browse, |_| ()).await.map(drop)
     }
 
     /// Notes policies that were saved, and that candidates have changed. Call it once they are durable.
@@ -46,15 +54,11 @@ impl RecoveryDirectory {
         if saved.clone().any(is_candidate) {
             self.nudge();
         }
-        let is_policy = |it: &&Object| it.key.object_type == ObjectType::RecoveryPolicy;
-        let mut saved = saved.filter(is_policy).peekable();
-        if saved.peek().is_some() {
-            self.known.note(|policies| saved.for_each(|object| put(policies, object)));
-        }
+        self.known.note(saved);
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Policies> {
-        self.known.get()
+        self.known.snapshot()
     }
 
     /// Says that candidates have changed. A hint: what it misses is found by a scan.
@@ -65,23 +69,5 @@ impl RecoveryDirectory {
     #[cfg(feature = "http")]
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
-    }
-}
-
-fn put(policies: &mut Policies, object: &Object) {
-    let scope = &object.key.scope;
-    match policy_of(object).filter(|policy| !policy.is_deleted) {
-        Some(policy) => {
-            policies.entry(scope.clone()).or_default().insert(policy.name.clone(), policy);
-        }
-        None => {
-            if let Some(of_scope) = policies.get_mut(scope) {
-                of_scope.remove(&object.key.id);
-                // An empty map means that ends cost nothing.
-                if of_scope.is_empty() {
-                    policies.remove(scope);
-                }
-            }
-        }
     }
 }

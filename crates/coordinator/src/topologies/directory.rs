@@ -16,7 +16,7 @@ use verdict::{Name, Object, ObjectType, Scope};
 #[cfg(feature = "http")]
 use super::checking::Checking;
 use super::rows::{DELETED, DeploymentRow, deployment_of, topology_of, version_key};
-use crate::object_snapshot::{ObjectSnapshot, read_all};
+use crate::directory::{ByName, Directory, Listed, put_by_name};
 
 /// The most compiled versions that are kept. The ones in force come back when they are needed.
 const COMPILED_MAX: usize = 1_000;
@@ -25,7 +25,16 @@ const COMPILED_MAX: usize = 1_000;
 const COMPILED_OF_TENANT_MAX: usize = COMPILED_MAX / 4;
 
 /// The deployments of each scope by name, as they were at one time.
-pub(crate) type Deployments = BTreeMap<Scope, BTreeMap<Name, DeploymentRow>>;
+pub(crate) type Deployments = ByName<DeploymentRow>;
+
+impl Listed for DeploymentRow {
+    const TYPE: ObjectType = ObjectType::Deployment;
+    type Listing = Deployments;
+
+    fn put(listing: &mut Deployments, object: &Object) {
+        put_by_name(listing, &object.key, deployment_of(object).filter(|row| !row.is_deleted));
+    }
+}
 
 /// Compiled versions by digest: a digest is the same topology in every scope.
 pub(crate) type Versions = HashMap<String, Arc<Topology>>;
@@ -41,7 +50,7 @@ struct Kept {
 /// Shared by carriers, roles and the API; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct TopologyDirectory {
-    known: ObjectSnapshot<Deployments>,
+    known: Directory<DeploymentRow>,
     versions: Arc<RwLock<Kept>>,
     /// Grows when something has changed that roles look at.
     changes: Arc<watch::Sender<u64>>,
@@ -54,7 +63,7 @@ pub(crate) struct TopologyDirectory {
 impl Default for TopologyDirectory {
     fn default() -> Self {
         Self {
-            known: ObjectSnapshot::default(),
+            known: Directory::default(),
             versions: Arc::default(),
             changes: Arc::new(watch::Sender::new(0)),
             #[cfg(feature = "http")]
@@ -73,17 +82,10 @@ impl TopologyDirectory {
 
     /// Reads all deployments again.
     pub(crate) async fn reload(&self, browse: &DynBrowse) -> Result<(), Failure> {
-        let put = |found: &mut Deployments, object: &Object| {
-            self.note_leaving(object);
-            put(found, object);
-        };
-        let read = || read_all(browse, ObjectType::Deployment, put);
-        let accept = |known: &Deployments, found: &Deployments| {
-            if known != found {
-                self.nudge();
-            }
-        };
-        self.known.reload(read, accept).await
+        if self.known.reload(browse, |object| self.note_leaving(object)).await? {
+            self.nudge();
+        }
+        Ok(())
     }
 
     fn note_leaving(&self, object: &Object) {
@@ -93,12 +95,10 @@ impl TopologyDirectory {
 
     /// Notes deployments and versions that were saved, and that roles may have something to do. Call it once they are durable.
     pub(crate) fn note(&self, saved: &[Object]) {
+        self.known.note(saved);
         for object in saved {
             match object.key.object_type {
-                ObjectType::Deployment => {
-                    self.note_leaving(object);
-                    self.known.note(|known| put(known, object));
-                }
+                ObjectType::Deployment => self.note_leaving(object),
                 ObjectType::Topology => {
                     if let Some(topology) = topology_of(object) {
                         self.keep(&object.key.scope.tenant, Arc::new(topology));
@@ -114,7 +114,7 @@ impl TopologyDirectory {
 
     #[cfg(feature = "http")]
     pub(crate) fn snapshot(&self) -> Arc<Deployments> {
-        self.known.get()
+        self.known.snapshot()
     }
 
     pub(crate) fn versions(&self) -> Arc<Versions> {
@@ -204,23 +204,6 @@ impl Kept {
         let Some((_, digest)) = self.order.remove(place) else { return };
         if !self.order.iter().any(|(_, kept)| *kept == digest) {
             Arc::make_mut(&mut self.by_digest).remove(&digest);
-        }
-    }
-}
-
-fn put(found: &mut Deployments, object: &Object) {
-    let (scope, id) = (&object.key.scope, &object.key.id);
-    match deployment_of(object).filter(|row| !row.is_deleted) {
-        Some(row) => {
-            found.entry(scope.clone()).or_default().insert(id.clone(), row);
-        }
-        None => {
-            if let Some(of_scope) = found.get_mut(scope) {
-                of_scope.remove(id);
-                if of_scope.is_empty() {
-                    found.remove(scope);
-                }
-            }
         }
     }
 }
