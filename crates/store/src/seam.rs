@@ -233,8 +233,8 @@ pub trait Batch: Send {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Task>, Failure>> + Send;
 
-    /// Tasks with saved messages that are due and not blocked by a parked one, earliest first, at most `limit`. Locks
-    /// nothing, and costs nothing where the engine knows that there are none. A task may be named that another writer's
+    /// Tasks with saved messages that are due and not blocked by a parked one, earliest first, at most `limit`. If there are
+    /// more, up to half of the places belong to the first addressees of tenants that have none among the earliest. Locks nothing, and costs nothing where the engine knows that there are none. A task may be named that another writer's
     /// batch is about to leave without messages.
     fn addressees(
         &mut self,

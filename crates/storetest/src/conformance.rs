@@ -87,7 +87,7 @@ macro_rules! conformance_checks {
             run_checkpoints::{record_a_step_once, keep_long_results_out_of_the_history, are_read_from_the_savepoint};
             run_waits::{sleep_until_their_time, take_signals_in_any_order, keep_many_items_once};
             run_children::{start_and_end_in_one_batch, start_and_end_by_saved_messages, are_not_runs, are_cancelled_in_slices};
-            run_messages::{are_kept_in_order_until_decided, block_only_their_pair_when_parked, wait_for_their_addressee, belong_to_their_commit};
+            run_messages::{are_kept_in_order_until_decided, block_only_their_pair_when_parked, wait_for_their_addressee, belong_to_their_commit, leave_places_to_other_tenants};
             run_budgets::{are_kept_with_their_tasks, end_a_task_with_its_steps};
             run_forks::{takes_over_what_another_run_recorded, is_linked_to_its_forks};
             run_plans::{run_in_order_in_one_batch, run_in_order_by_saved_messages, skip_what_depends_on_a_failure, are_spawned_and_told_in_slices, are_cancelled_with_their_root, are_forgotten_whole, tell_in_which_queues_they_are};

@@ -8,11 +8,12 @@
 //! - every message of a batch is decided or saved in the commit of its sender;
 //! - saved messages of a task are decided before a new one to the same task, so messages of one sender stay in order;
 //! - a batch decides at most [`MESSAGES_MAX`] messages, and none once it has told many subscribers of ends, so that a large
-//!   fan-out delays nobody for long;
+//!   fan-out delays nobody for long. It loads few addressees at once where ends may be told, and more while there is room;
+//! - saved messages are decided in turns of their tenants, so that the fan-out of one delays the others by its share;
 //! - a message that the rules refuse is parked: it stays, with its reason, and blocks only its own pair of tasks.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use store::runs::MESSAGES_MAX;
 use store::{
@@ -22,13 +23,20 @@ use store::{
 use verdict::plan::PlanMessage;
 use verdict::run::limits::SLICE_MAX;
 use verdict::run::{Body, Lineage, Loaded, Message, RunRefusal, RunRequest};
-use verdict::{Answer, Moment, Refusal, Request, Scope, Span, Task, TaskId, Text};
+use verdict::{Answer, Moment, Name, Refusal, Request, Scope, Span, Task, TaskId, Text, Time};
 
 use super::batch::{Aborted, OpenBatch, catch_task_panic};
 
 /// Tasks with a slice that one batch sweeps: closing ones cancel a slice of children, and roots of plans spawn or tell a slice
 /// of steps. All of these messages fit into the batch.
 const SLICES_PER_BATCH_MAX: usize = MESSAGES_MAX / SLICE_MAX;
+
+/// Addressees that are loaded at first where endpoints may be told of their ends: two ends may fill a batch. What is loaded in
+/// vain is a small part of what so many effects cost.
+const ADDRESSEES_FIRST: usize = 16;
+
+/// How many times as many are loaded next, if these have left room. Messages that tell nobody anything are loaded in few steps.
+const ADDRESSEES_GROWTH: usize = 4;
 
 /// When a message is tried again that came before the one that creates its addressee. That one is saved too, and a batch
 /// that decides it is about to follow.
@@ -123,7 +131,8 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
-    /// Decides messages to tasks that exist, after the messages that the store has for the same tasks.
+    /// Decides messages to tasks that exist, after the messages that the store has for the same tasks. Addressees for which there
+    /// is no room are not loaded.
     async fn deliver_to_stored(&mut self, new: Vec<Letter>, at: Moment) -> Result<(), Aborted> {
         // What this batch has decided must be saved, so that the store loads it.
         self.save().await?;
@@ -131,18 +140,40 @@ impl<B: Batch> OpenBatch<'_, B> {
         for letter in new {
             by_addressee.entry(letter.to()).or_default().push(letter);
         }
-        for key in by_addressee.keys() {
+        let mut count = self.addressees_at_first();
+        while !by_addressee.is_empty() && self.has_room_for_message() {
+            let next = by_addressee.keys().nth(count).cloned();
+            let rest = next.map(|key| by_addressee.split_off(&key)).unwrap_or_default();
+            self.deliver_to(by_addressee, at).await?;
+            by_addressee = rest;
+            count *= ADDRESSEES_GROWTH;
+        }
+        by_addressee.into_values().flatten().for_each(|letter| self.leave(letter, at));
+        Ok(())
+    }
+
+    async fn deliver_to(
+        &mut self,
+        letters: BTreeMap<TaskKey, Vec<Letter>>,
+        at: Moment,
+    ) -> Result<(), Aborted> {
+        for key in letters.keys() {
             self.work.forget_records(key);
         }
-        let saved = self.load_addressees(&by_addressee).await?;
+        let mut saved = self.load_addressees(&letters).await?;
         self.load_records(saved.values().flatten()).await?;
-        for (key, letters) in by_addressee {
-            let before = saved_first(&saved, &key);
+        for (key, letters) in letters {
+            let before = saved_first(&mut saved, &key);
             for letter in before.into_iter().chain(letters) {
                 self.deliver(letter, at)?;
             }
         }
         Ok(())
+    }
+
+    /// How many addressees are loaded at once, before it is known what their messages tell subscribers.
+    fn addressees_at_first(&self) -> usize {
+        if self.work.endpoints.is_empty() { MESSAGES_MAX } else { ADDRESSEES_FIRST }
     }
 
     /// Locks the addressees, and loads what their new messages need and which saved ones they have.
@@ -202,18 +233,34 @@ impl<B: Batch> OpenBatch<'_, B> {
         Ok(())
     }
 
-    /// Finds saved messages that are due, and puts them before everything else that is to be delivered.
+    /// Finds saved messages that are due and decides them, before everything else that is to be delivered. It asks for more while
+    /// there are more and the batch has room.
     pub(super) async fn find_saved_messages(&mut self, at: Moment) -> Result<(), Aborted> {
-        let room = MESSAGES_MAX.saturating_sub(self.messages_tried);
-        if room == 0 {
-            self.result.more_due = true;
-            return Ok(());
+        let (mut tried, mut count) = (BTreeSet::new(), self.addressees_at_first());
+        while self.has_room_for_message() {
+            let room = MESSAGES_MAX - self.messages_tried;
+            let most = count.min(room);
+            let found = self.batch.addressees(at.now, most).await?;
+            let is_whole = found.len() < most;
+            let new: Vec<TaskKey> = found.into_iter().filter(|key| tried.insert(key.id)).collect();
+            if !new.is_empty() {
+                self.deliver_saved(in_turns(new, at.now), at).await?;
+            }
+            if is_whole {
+                return Ok(());
+            }
+            if most == room {
+                break;
+            }
+            // What was decided is not found again.
+            self.save().await?;
+            count *= ADDRESSEES_GROWTH;
         }
-        let addressees = self.batch.addressees(at.now, room).await?;
-        if addressees.is_empty() {
-            return Ok(());
-        }
-        self.result.more_due |= addressees.len() == room;
+        self.result.more_due = true;
+        Ok(())
+    }
+
+    async fn deliver_saved(&mut self, addressees: Vec<TaskKey>, at: Moment) -> Result<(), Aborted> {
         self.save().await?;
         self.background_done.extend(addressees.iter().map(|key| key.id));
         for key in &addressees {
@@ -221,10 +268,12 @@ impl<B: Batch> OpenBatch<'_, B> {
         }
         let is_new = |key: &&TaskKey| !self.work.is_loaded(key) && !self.work.is_locked(key);
         let tasks: Vec<TaskKey> = addressees.iter().filter(is_new).cloned().collect();
-        let saved = self.load_tasks_of(tasks, addressees, Vec::new()).await?;
+        let mut saved = self.load_tasks_of(tasks, addressees.clone(), Vec::new()).await?;
         self.load_records(saved.values().flatten()).await?;
-        for letter in saved.into_values().flatten().map(Letter::saved) {
-            self.deliver(letter, at)?;
+        for key in &addressees {
+            for letter in saved_first(&mut saved, key) {
+                self.deliver(letter, at)?;
+            }
         }
         Ok(())
     }
@@ -349,6 +398,48 @@ fn has_slice(task: &Task) -> bool {
 }
 
 /// The saved messages of an addressee, which come first.
-fn saved_first(saved: &BTreeMap<TaskKey, Vec<SavedMessage>>, key: &TaskKey) -> Vec<Letter> {
-    saved.get(key).into_iter().flatten().cloned().map(Letter::saved).collect()
+fn saved_first(saved: &mut BTreeMap<TaskKey, Vec<SavedMessage>>, key: &TaskKey) -> Vec<Letter> {
+    saved.remove(key).into_iter().flatten().map(Letter::saved).collect()
+}
+
+/// The first addressee of each tenant, then the second of each, and so on. Which tenant begins changes with the time, because
+/// the first ones may fill the batch.
+fn in_turns(addressees: Vec<TaskKey>, now: Time) -> Vec<TaskKey> {
+    let mut counts: BTreeMap<Name, usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, TaskKey)> = Vec::with_capacity(addressees.len());
+    for key in addressees {
+        let count = counts.entry(key.scope.tenant.clone()).or_default();
+        *count += 1;
+        turns.push((*count, key));
+    }
+    let tenants: Vec<Name> = counts.into_keys().collect();
+    let begin = now.millis().unsigned_abs() as usize;
+    let place = |tenant: &Name| {
+        let place = tenants.binary_search(tenant).unwrap_or_default();
+        (place + begin % tenants.len()) % tenants.len()
+    };
+    turns.sort_by_key(|(count, key)| (*count, place(&key.scope.tenant)));
+    turns.into_iter().map(|(_, key)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(tenant: &'static str, ids: std::ops::Range<u128>) -> Vec<TaskKey> {
+        let key = |id| TaskKey { scope: Scope::new(tenant, "main"), id: TaskId::from_u128(id) };
+        ids.map(key).collect()
+    }
+
+    #[test]
+    fn tenants_take_turns_and_each_begins_at_some_time() {
+        let found = [keys("crowd", 0..4), keys("small", 4..6)].concat();
+        let ids = |now: i64| -> Vec<u128> {
+            let turns = in_turns(found.clone(), Time::from_millis(now));
+            turns.iter().map(|key| key.id.as_u128()).collect()
+        };
+        assert_eq!(ids(0), [0, 4, 1, 5, 2, 3]);
+        assert_eq!(ids(1), [4, 0, 5, 1, 2, 3]);
+        assert!(in_turns(Vec::new(), Time::from_millis(1)).is_empty());
+    }
 }

@@ -481,6 +481,9 @@ pub(super) fn hot_statements() -> HotStatements {
         ended: &ENDED,
         refill: refill::REFILL,
         objects: super::batch::objects::by_key(),
+        without_sorts: messages::WITHOUT_SORTS,
+        addressees: &messages::ADDRESSEES,
+        of_other_tenants: &messages::OF_OTHER_TENANTS,
     }
 }
 
@@ -497,6 +500,12 @@ pub struct HotStatements {
     pub refill: &'static str,
     /// Parameters: tenants, workspaces, types and ids.
     pub objects: &'static str,
+    /// Executed before the reads of addressees.
+    pub without_sorts: &'static str,
+    /// Parameters: until when messages are due, how many, and the addressees that are excluded.
+    pub addressees: &'static str,
+    /// Parameters: when messages are due, the tenant to begin after, and the addressees that are excluded.
+    pub of_other_tenants: &'static str,
 }
 
 pub(super) fn as_limit(limit: usize) -> i64 {

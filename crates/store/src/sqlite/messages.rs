@@ -1,9 +1,13 @@
 //! Saved messages. The table is nearly always empty, and the writer knows how many it holds: a batch of a store without
 //! messages executes nothing here.
+//!
+//! What a batch reads costs in proportion to what it decides, however many messages wait: due ones are read from an index, in
+//! its order, as far as the limit.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Rows, params};
 use verdict::{Scope, Time};
 
 use super::batch::SqliteBatch;
@@ -21,9 +25,13 @@ use crate::tables::{MessageColumns, MessageKeyColumns};
 
 type Read<T> = rusqlite::Result<T>;
 
+/// Other tenants whose first addressee is named, where the messages of one could fill every place. Finding each is two searches
+/// in an index.
+const TENANTS_MAX: usize = 32;
+
 /// A message that is not parked, and that no parked message of the same pair precedes.
 const UNBLOCKED: &str = "m.parked IS NULL AND NOT EXISTS (
-    SELECT 1 FROM messages p WHERE p.addressee = m.addressee AND p.sender = m.sender
+    SELECT 1 FROM messages p INDEXED BY messages_parked WHERE p.addressee = m.addressee AND p.sender = m.sender
         AND p.parked IS NOT NULL AND (p.entry, p.place) < (m.entry, m.place))";
 
 /// How many messages are saved and not parked.
@@ -35,7 +43,10 @@ pub(super) fn count(connection: &Connection) -> Read<u64> {
 /// When the next message is due.
 pub(super) fn next_due(connection: &Connection) -> Read<Option<Time>> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        format!("SELECT m.due FROM messages m WHERE {UNBLOCKED} ORDER BY m.due LIMIT 1")
+        format!(
+            "SELECT m.due FROM messages m INDEXED BY messages_by_due
+             WHERE {UNBLOCKED} ORDER BY m.due LIMIT 1"
+        )
     });
     let due = connection.prepare_cached(&SQL)?.query_row([], |row| row.get(0)).optional()?;
     Ok(due.map(Time::from_millis))
@@ -71,15 +82,11 @@ impl SqliteBatch<'_> {
         limit: usize,
         excluded: &Ids,
     ) -> Result<Vec<TaskKey>, Failure> {
-        let enough = limit.saturating_add(excluded.len());
         self.step("looking for saved messages", |work| {
             if work.memory.messages == 0 {
                 return Ok(Vec::new());
             }
-            let mut found = addressees(work.connection, now, enough)?;
-            found.retain(|key| !excluded.contains(&key.id));
-            found.truncate(limit);
-            Ok(found)
+            Ok(addressees(work.connection, now, limit, excluded)?)
         })
     }
 }
@@ -164,21 +171,107 @@ fn of_addressee(connection: &Connection, key: &TaskKey, limit: usize) -> Read<Ve
     found.collect()
 }
 
-fn addressees(connection: &Connection, now: Time, limit: usize) -> Read<Vec<TaskKey>> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "SELECT m.tenant, m.workspace, m.addressee FROM messages m
-             WHERE m.due <= ?1 AND {UNBLOCKED}
-             GROUP BY 3 ORDER BY min(m.due), 3 LIMIT ?2"
-        )
-    });
-    let mut statement = connection.prepare_cached(&SQL)?;
-    let found = statement.query_map(params![now.millis(), limit as i64], |row| {
-        let mut columns = Columns::of(row);
-        Ok(TaskKey { scope: columns.scope()?, id: columns.task_id()? })
-    })?;
-    found.collect()
+/// Addressees of the earliest messages. If there are more than the limit, the first ones of other tenants have up to half of the
+/// places.
+fn addressees(
+    connection: &Connection,
+    now: Time,
+    limit: usize,
+    excluded: &Ids,
+) -> Read<Vec<TaskKey>> {
+    let mut statement = connection.prepare_cached(&DUE)?;
+    let (mut found, is_cut) = first(statement.query(params![now.millis()])?, limit, excluded)?;
+    if is_cut {
+        let others = of_other_tenants(connection, now, &found, excluded, limit / 2)?;
+        found.truncate(limit - others.len());
+        found.extend(others);
+    }
+    Ok(found)
 }
+
+/// The first addressee of each tenant that is not among these, going round from the tenant of the first.
+fn of_other_tenants(
+    connection: &Connection,
+    now: Time,
+    known: &[TaskKey],
+    excluded: &Ids,
+    limit: usize,
+) -> Read<Vec<TaskKey>> {
+    let Some(start) = known.first().map(|key| key.scope.tenant.as_str()) else {
+        return Ok(Vec::new());
+    };
+    let known: BTreeSet<&str> = known.iter().map(|key| key.scope.tenant.as_str()).collect();
+    let mut statement = connection.prepare_cached(&DUE_OF_TENANT)?;
+    let mut found = Vec::new();
+    for tenant in tenants_after(connection, start)? {
+        if found.len() == limit {
+            break;
+        }
+        if !known.contains(tenant.as_str()) {
+            let rows = statement.query(params![now.millis(), tenant])?;
+            found.extend(first(rows, 1, excluded)?.0);
+        }
+    }
+    Ok(found)
+}
+
+/// Other tenants with messages, from this one on and round.
+fn tenants_after(connection: &Connection, start: &str) -> Read<Vec<String>> {
+    let mut statement = connection.prepare_cached(NEXT_TENANT)?;
+    let mut next =
+        |after: &str| statement.query_row([after], |row| row.get::<_, String>(0)).optional();
+    let mut tenants: Vec<String> = Vec::new();
+    while tenants.len() < TENANTS_MAX {
+        let after = tenants.last().map_or(start, String::as_str);
+        let found = match next(after)? {
+            Some(tenant) => Some(tenant),
+            None => next("")?,
+        };
+        match found {
+            Some(tenant) if tenant != start && !tenants.contains(&tenant) => tenants.push(tenant),
+            _ => break,
+        }
+    }
+    Ok(tenants)
+}
+
+/// So many addressees, each once, and whether there may be more. One addressee may have many messages: so many are passed over
+/// as one batch decides.
+fn first(mut rows: Rows<'_>, limit: usize, excluded: &Ids) -> Read<(Vec<TaskKey>, bool)> {
+    let (mut seen, mut found, mut again) = (Ids::default(), Vec::new(), 0);
+    while found.len() < limit && again < MESSAGES_MAX {
+        let Some(row) = rows.next()? else { return Ok((found, false)) };
+        let mut columns = Columns::of(row);
+        let key = TaskKey { scope: columns.scope()?, id: columns.task_id()? };
+        if excluded.contains(&key.id) {
+            continue;
+        }
+        if seen.insert(key.id) {
+            found.push(key);
+        } else {
+            again += 1;
+        }
+    }
+    Ok((found, true))
+}
+
+/// Read as far as the limit. Without the name of the index, the planner reads and sorts the whole table.
+static DUE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT m.tenant, m.workspace, m.addressee FROM messages m INDEXED BY messages_by_due
+         WHERE m.due <= ?1 AND {UNBLOCKED} ORDER BY m.due, m.addressee"
+    )
+});
+
+static DUE_OF_TENANT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT m.tenant, m.workspace, m.addressee FROM messages m INDEXED BY messages_by_tenant
+         WHERE m.tenant = ?2 AND m.due <= ?1 AND {UNBLOCKED} ORDER BY m.due, m.addressee"
+    )
+});
+
+const NEXT_TENANT: &str = "SELECT m.tenant FROM messages m INDEXED BY messages_by_tenant
+    WHERE m.parked IS NULL AND m.tenant > ?1 ORDER BY m.tenant LIMIT 1";
 
 /// All messages after this one, in the order of their keys.
 pub(super) fn all(
@@ -200,4 +293,68 @@ pub(super) fn all(
         run_columns::message(&mut Columns::of(row))
     })?;
     found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store in which a tenant has so many messages that are due, each to another task, and another tenant has one.
+    fn crowded(count: u32) -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("../../migrations/V1__store.sql")).unwrap();
+        let save = |tenant: &str, to: u32, due: u32| {
+            let (to, from) = (u128::from(to).to_be_bytes(), 7_u128.to_be_bytes());
+            let sql = "INSERT INTO messages (addressee, sender, entry, place, tenant, workspace, body, due)
+                VALUES (?1, ?2, 1, 0, ?3, 'default', '{}', ?4)";
+            connection.execute(sql, params![to, from, tenant, due]).unwrap();
+        };
+        (1..=count).for_each(|n| save("crowd", n, n));
+        save("small", count + 1, count + 1);
+        connection
+    }
+
+    /// What SQLite does for a statement.
+    fn plan(connection: &Connection, sql: &str, parameters: &[&dyn rusqlite::ToSql]) -> String {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let lines = statement.query_map(parameters, |row| row.get(3)).unwrap();
+        lines.collect::<Read<Vec<String>>>().unwrap().join("\n")
+    }
+
+    #[test]
+    fn messages_that_are_due_are_read_from_an_index_and_not_sorted() {
+        // A table of forty thousand was read whole in every batch.
+        let connection = crowded(0);
+        let asked: [(&str, &[&dyn rusqlite::ToSql]); 3] = [
+            (DUE.as_str(), &[&1]),
+            (DUE_OF_TENANT.as_str(), &[&1, &"crowd"]),
+            (NEXT_TENANT, &[&"crowd"]),
+        ];
+        for (sql, parameters) in asked {
+            let plan = plan(&connection, sql, parameters);
+            assert!(plan.contains("SEARCH m USING INDEX messages_by_"), "{plan}");
+            assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_crowd_of_messages_leaves_places_to_other_tenants() {
+        let connection = crowded(100);
+        let found = |limit, excluded: &Ids| -> Vec<u128> {
+            let found = addressees(&connection, Time::from_millis(1_000), limit, excluded).unwrap();
+            found.iter().map(|key| key.id.as_u128()).collect()
+        };
+        assert_eq!(found(4, &Ids::default()), [1, 2, 3, 101], "the last place is the other's");
+        assert_eq!(found(1, &Ids::default()), [1], "the earliest is always named");
+        assert_eq!(found(200, &Ids::default()), (1..=101).collect::<Vec<u128>>());
+        let excluded: Ids = [1, 2, 101].into_iter().map(verdict::TaskId::from_u128).collect();
+        assert_eq!(found(4, &excluded), [3, 4, 5, 6], "what is excluded takes no place");
+        let early = addressees(&connection, Time::from_millis(2), 4, &Ids::default()).unwrap();
+        assert_eq!(early.len(), 2, "what is not due is not named");
+        let sql =
+            "UPDATE messages SET addressee = (SELECT min(addressee) FROM messages), place = due
+            WHERE tenant = 'crowd'";
+        connection.execute(sql, []).unwrap();
+        assert_eq!(found(2, &Ids::default()), [1, 101], "one addressee may have many messages");
+    }
 }

@@ -535,8 +535,7 @@ impl Batch for MemoryBatch<'_> {
         self.with(|batch, shared| {
             let mut due = runs::addressees(&batch.messages(shared), now);
             due.retain(|key| !batch.excluded.contains(&key.id));
-            due.truncate(limit);
-            Ok(due)
+            Ok(runs::in_limit(due, limit))
         })
     }
 

@@ -309,6 +309,17 @@ pub(super) fn addressees(all: &BTreeMap<MessageKey, SavedMessage>, now: Time) ->
     due.into_iter().map(|(_, key)| key).collect()
 }
 
+/// So many of these addressees: the earliest, and in up to half of the places the first ones of tenants that have none among them.
+pub(super) fn in_limit(mut due: Vec<TaskKey>, limit: usize) -> Vec<TaskKey> {
+    let rest = due.split_off(limit.min(due.len()));
+    let mut known: BTreeSet<Name> = due.iter().map(|key| key.scope.tenant.clone()).collect();
+    let is_first = |key: &TaskKey| known.insert(key.scope.tenant.clone());
+    let others: Vec<TaskKey> = rest.into_iter().filter(is_first).take(limit / 2).collect();
+    due.truncate(limit - others.len());
+    due.extend(others);
+    due
+}
+
 fn check(is_so: bool, what: &str) -> Result<(), Failure> {
     if is_so { Ok(()) } else { Err(Failure::new(FailureKind::Invalid, what)) }
 }

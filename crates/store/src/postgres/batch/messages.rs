@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use verdict::{Scope, Span, TaskId, Time};
+use verdict::{Name, Scope, Span, TaskId, Time};
 
 use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
@@ -20,7 +20,7 @@ use super::writes::inserting;
 use crate::failure::Failure;
 use crate::postgres::errors::{conflict, invalid};
 use crate::postgres::reads::{Client, Keys, Read, as_limit, set_scopes};
-use crate::postgres::rows::Columns;
+use crate::postgres::rows::{Columns, id_bytes};
 use crate::postgres::tables::{MESSAGES, MESSAGES_DECIDED, MESSAGES_KEPT, MessageFate};
 use crate::row::TaskKey;
 use crate::run_columns::{self, MESSAGE};
@@ -47,12 +47,39 @@ static OF_ADDRESSEES: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Reads more than the limit, because one addressee may have many messages.
-static ADDRESSEES: LazyLock<String> = LazyLock::new(|| {
+pub(in crate::postgres) static ADDRESSEES: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT m.tenant, m.workspace, m.addressee, m.due FROM tenure.messages m \
-         WHERE m.parked IS NULL AND m.due <= $1 AND NOT {BLOCKED} ORDER BY m.due, m.addressee LIMIT $2"
+         WHERE m.parked IS NULL AND m.due <= $1 AND m.addressee <> ALL ($3) AND NOT {BLOCKED} \
+         ORDER BY m.due, m.addressee LIMIT $2"
     )
 });
+
+/// The first addressee of other tenants, going round from a tenant: each step finds the next one in the index.
+pub(in crate::postgres) static OF_OTHER_TENANTS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH RECURSIVE turns (tenant, n) AS ( \
+            SELECT $2::text, 0 UNION ALL SELECT coalesce( \
+                (SELECT m.tenant FROM tenure.messages m WHERE m.parked IS NULL AND m.tenant > t.tenant \
+                    ORDER BY m.tenant LIMIT 1), \
+                (SELECT m.tenant FROM tenure.messages m WHERE m.parked IS NULL ORDER BY m.tenant LIMIT 1)), t.n + 1 \
+            FROM turns t WHERE t.n < {TENANTS_MAX} AND (t.n = 0 OR t.tenant <> $2)) \
+         SELECT d.tenant, d.workspace, d.addressee, d.due FROM turns t CROSS JOIN LATERAL ( \
+            SELECT m.tenant, m.workspace, m.addressee, m.due FROM tenure.messages m \
+            WHERE m.tenant = t.tenant AND m.parked IS NULL AND m.due <= $1 AND m.addressee <> ALL ($3) \
+                AND NOT {BLOCKED} ORDER BY m.due, m.addressee LIMIT 1) d \
+         WHERE t.n > 0 AND t.tenant <> $2"
+    )
+});
+
+/// Without statistics, which a table has some time after it grew, the planner takes few messages for due: it reads them all,
+/// and sorts them. Where it may not sort, it reads them from an index, in its order, as far as the limit.
+pub(in crate::postgres) const WITHOUT_SORTS: &str = "SET LOCAL enable_sort = off";
+
+const WITH_SORTS: &str = "SET LOCAL enable_sort TO DEFAULT";
+
+/// Other tenants whose first addressee is named, where the messages of one could fill every place.
+const TENANTS_MAX: usize = 32;
 
 /// The earliest time at which a message is due, for the computation of the next wake-up.
 pub(in crate::postgres) static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
@@ -69,7 +96,7 @@ pub(super) fn frequent_statements() -> impl Iterator<Item = &'static str> {
     let built: [&'static LazyLock<Statement>; 3] =
         [&MESSAGES_INSERT, &MESSAGES_DELETE, &MESSAGES_UPDATE];
     let built = built.into_iter().flat_map(|statement| statement.texts());
-    built.chain([OF_ADDRESSEES.as_str(), ADDRESSEES.as_str()])
+    built.chain([OF_ADDRESSEES.as_str(), ADDRESSEES.as_str(), OF_OTHER_TENANTS.as_str()])
 }
 
 const NAMED: &str = "m.addressee = u.addressee AND m.sender = u.sender AND m.entry = u.entry \
@@ -132,7 +159,8 @@ impl PostgresBatch<'_> {
         Ok(found)
     }
 
-    /// Tasks with messages that are due.
+    /// Tasks with messages that are due. If there are more than the limit, the first of other tenants have up to half of the
+    /// places.
     pub(super) async fn list_addressees(
         &mut self,
         now: Time,
@@ -142,23 +170,23 @@ impl PostgresBatch<'_> {
             return Ok(Vec::new());
         }
         let until = now.plus(MESSAGE_REST);
-        let (setting, most) = (self.scopes.all(), as_limit(limit.saturating_add(MESSAGES_MAX)));
+        let excluded = self.excluded.iter().map(|id| id_bytes(*id).to_vec()).collect();
+        let search = Search { now, until, limit, excluded };
+        let setting = self.scopes.all();
         let work = move |client: Client| async move {
-            let (set, due) =
-                futures_util::join!(set_scopes(&client, setting), due(&client, until, most));
+            let (set, found) =
+                futures_util::join!(set_scopes(&client, setting), search.find(&client));
             set?;
-            due
+            found
         };
-        let found = self.transaction().run("looking for saved messages", work).await?;
+        let (found, others) = self.transaction().run("looking for saved messages", work).await?;
         let (came, later): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|(_, due)| due.has_come(now));
         if came.is_empty() {
             let next = later.first().map_or(until, |(_, due)| *due);
             self.writer.shared.memory().no_message_until = Some(next);
         }
-        let mut seen = HashSet::new();
-        let is_new = |task: &TaskKey| seen.insert(task.id) && !self.excluded.contains(&task.id);
-        Ok(came.into_iter().map(|(task, _)| task).filter(is_new).take(limit).collect())
+        Ok(in_limit(keys_of(came), keys_of(others), limit))
     }
 
     /// Writes what became of messages. Fails if another writer has decided one of them.
@@ -189,16 +217,88 @@ impl PostgresBatch<'_> {
     }
 }
 
-async fn due(client: &Client, until: Time, limit: i64) -> Read<Vec<(TaskKey, Time)>> {
-    let until = until.millis();
-    let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&until, Type::INT8), (&limit, Type::INT8)];
-    let rows = client.query_typed(&ADDRESSEES, &parameters).await?;
+type Due = (TaskKey, Time);
+
+/// A search for messages that are due.
+struct Search {
+    now: Time,
+    until: Time,
+    limit: usize,
+    /// Ids of addressees.
+    excluded: Vec<Vec<u8>>,
+}
+
+impl Search {
+    /// Addressees of the earliest messages until the end of the rest, and the first one of other tenants if there are more.
+    async fn find(&self, client: &Client) -> Read<(Vec<Due>, Vec<Due>)> {
+        let found = without_sorts(client, self.earliest(client)).await?;
+        let is_cut = found.len() >= self.most();
+        let others = match found.first().filter(|_| is_cut) {
+            Some((first, _)) => {
+                without_sorts(client, self.of_other_tenants(client, &first.scope)).await?
+            }
+            None => Vec::new(),
+        };
+        Ok((found, others))
+    }
+
+    fn most(&self) -> usize {
+        self.limit.saturating_add(MESSAGES_MAX)
+    }
+
+    async fn earliest(&self, client: &Client) -> Read<Vec<Due>> {
+        let (until, most) = (self.until.millis(), as_limit(self.most()));
+        let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&until, Type::INT8), (&most, Type::INT8), (&self.excluded, Type::BYTEA_ARRAY)];
+        due(&client.query_typed(&ADDRESSEES, &parameters).await?)
+    }
+
+    async fn of_other_tenants(&self, client: &Client, scope: &Scope) -> Read<Vec<Due>> {
+        let (now, tenant) = (self.now.millis(), scope.tenant.as_str());
+        let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&now, Type::INT8), (&tenant, Type::TEXT), (&self.excluded, Type::BYTEA_ARRAY)];
+        due(&client.query_typed(&OF_OTHER_TENANTS, &parameters).await?)
+    }
+}
+
+/// Sends a query between the settings that it needs, all at once.
+async fn without_sorts<T>(client: &Client, query: impl Future<Output = Read<T>>) -> Read<T> {
+    let (before, found, after) = futures_util::join!(
+        client.batch_execute(WITHOUT_SORTS),
+        query,
+        client.batch_execute(WITH_SORTS)
+    );
+    before?;
+    let found = found?;
+    after?;
+    Ok(found)
+}
+
+fn due(rows: &[Row]) -> Read<Vec<Due>> {
     let read = |row: &Row| {
         let mut columns = Columns::of(row);
         let (scope, id) = (columns.scope()?, columns.task_id()?);
         Ok((TaskKey { scope, id }, columns.time()?))
     };
     rows.iter().map(read).collect()
+}
+
+/// Each once.
+fn keys_of(due: Vec<Due>) -> Vec<TaskKey> {
+    let mut seen = HashSet::new();
+    due.into_iter().map(|(key, _)| key).filter(|key| seen.insert(key.id)).collect()
+}
+
+/// The earliest addressees, and the first ones of tenants that have none among them.
+fn in_limit(mut found: Vec<TaskKey>, others: Vec<TaskKey>, limit: usize) -> Vec<TaskKey> {
+    let rest = found.split_off(limit.min(found.len()));
+    let mut known: HashSet<Name> = found.iter().map(|key| key.scope.tenant.clone()).collect();
+    let is_first = |key: &TaskKey| known.insert(key.scope.tenant.clone());
+    let most = TENANTS_MAX.min(limit / 2);
+    let others: Vec<TaskKey> = rest.into_iter().chain(others).filter(is_first).take(most).collect();
+    found.truncate(limit - others.len());
+    found.extend(others);
+    found
 }
 
 /// Reads rows of messages. One that cannot be read names its addressee, so that only that task is affected.

@@ -354,6 +354,10 @@ CREATE TABLE tenure.messages (
     autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX messages_by_due ON tenure.messages (due, addressee) WHERE parked IS NULL;
+-- Finds the tenants that have messages, and the earliest of each, however many another one has.
+CREATE INDEX messages_by_tenant ON tenure.messages (tenant, due, addressee) WHERE parked IS NULL;
+-- Nearly always empty: whether a parked message blocks a pair is looked up here for each message that is read.
+CREATE INDEX messages_parked ON tenure.messages (addressee, sender, entry, place) WHERE parked IS NOT NULL;
 
 -- Plans whose steps are tasks of their own: steps and edges of a root, written once with its submission, and what each step
 -- still waits for. A step is `blocked` until its upstreams have ended, and `skipped` if one of them keeps it from running.

@@ -23,7 +23,18 @@ async fn plan(
     sql: &str,
     parameters: &[(&(dyn ToSql + Sync), Type)],
 ) -> Vec<String> {
+    plan_with(client, "", sql, parameters).await
+}
+
+/// The same after these settings.
+async fn plan_with(
+    client: &Client,
+    settings: &str,
+    sql: &str,
+    parameters: &[(&(dyn ToSql + Sync), Type)],
+) -> Vec<String> {
     client.batch_execute(hot_statements().begin).await.unwrap();
+    client.batch_execute(settings).await.unwrap();
     client.query("SELECT set_config('tenure.scopes', '*', true)", &[]).await.unwrap();
     let explain = format!("EXPLAIN (ANALYZE, TIMING OFF) {sql}");
     let rows = client.query_typed(&explain, parameters).await.unwrap();
@@ -103,6 +114,35 @@ async fn an_object_is_looked_up_by_its_key_in_a_table_without_statistics() {
     ];
     let listed = plan(&client, list, &names).await.join("\n");
     assert!(listed.contains("objects_by_status"), "{listed}");
+}
+
+#[tokio::test]
+async fn messages_that_are_due_are_read_from_an_index_in_a_table_without_statistics() {
+    // A tenant whose trees were cancelled left forty thousand, and every batch read and sorted them all.
+    let fixture = Postgres::new();
+    let client = connect(&fixture).await;
+    let _driver = Driver::start(fixture, Between::Nothing).await;
+    let fill = "ALTER TABLE tenure.messages SET (autovacuum_enabled = off); \
+        BEGIN; SELECT set_config('tenure.scopes', '*', true); \
+        INSERT INTO tenure.messages (addressee, sender, entry, place, tenant, workspace, body, due) \
+        SELECT decode(md5(i::text), 'hex'), decode(repeat('00', 16), 'hex'), 1, 0, \
+            CASE WHEN i <= 20000 THEN 'crowd' ELSE 'small' END, 'default', '{}', i \
+        FROM generate_series(1, 20001) i; COMMIT";
+    client.batch_execute(fill).await.unwrap();
+    let (settings, none) = (hot_statements().without_sorts, Vec::<Vec<u8>>::new());
+    let due: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&30_000_i64, Type::INT8), (&1_016_i64, Type::INT8), (&none, Type::BYTEA_ARRAY)];
+    let others: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&30_000_i64, Type::INT8), (&"crowd", Type::TEXT), (&none, Type::BYTEA_ARRAY)];
+    for (sql, parameters, index) in [
+        (hot_statements().addressees, due, "messages_by_due"),
+        (hot_statements().of_other_tenants, others, "messages_by_tenant"),
+    ] {
+        let plan = plan_with(&client, settings, sql, &parameters).await.join("\n");
+        assert!(plan.contains(index), "{plan}");
+        let whole = ["Seq Scan", "Bitmap", "Sort", "Hash"];
+        assert!(!whole.iter().any(|whole| plan.contains(whole)), "{plan}");
+    }
 }
 
 /// Tenants that have ended this many tasks each, and one with a few older ones.

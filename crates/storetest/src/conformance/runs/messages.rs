@@ -172,3 +172,17 @@ async fn decide<F: Fixture>(driver: &mut Driver<F>, key: MessageKey) -> Result<(
         CommitFailure::RolledBack(failure) | CommitFailure::Unknown(failure) => failure.kind,
     })
 }
+
+pub async fn leave_places_to_other_tenants<F: Fixture>(driver: &mut Driver<F>) {
+    // One tenant has more of them than are asked for, and all of them come before the one of another.
+    let key = |n: u128| TaskKey {
+        scope: Scope::new(if n < 40 { "crowd" } else { "small" }, "main"),
+        id: TaskId::from_u128((1_u128 << 64) + n),
+    };
+    let messages = (0..=40).map(|n| message(&key(n), 7, 1, 0, signal("a"))).collect();
+    write(driver, messages).await;
+    let found = addressees(driver).await;
+    assert_eq!(found.len(), 9, "as many as were asked for");
+    assert_eq!(found.first(), Some(&key(0).id), "the earliest is always among them");
+    assert!(found.contains(&key(40).id), "the other tenant has its turn: {found:?}");
+}
