@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, ErrorCode, InterruptHandle};
+use rusqlite::{Connection, ErrorCode, InterruptHandle, Row};
 
 use super::{Shared, errors, opening};
 use crate::failure::{Failure, FailureKind};
@@ -152,10 +152,7 @@ fn follow(writer: &mut Connection, log: Arc<LogProgress>) -> rusqlite::Result<()
 
 /// Copies what no reader prevents, without making anyone wait. `None` if another checkpoint runs, or if it failed.
 fn step(connection: &Connection) -> Option<Found> {
-    let found = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        let is_busy: bool = row.get(0)?;
-        Ok((!is_busy).then_some(Found { length: row.get(1)?, copied: row.get(2)? }))
-    });
+    let found = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], read_found);
     match found {
         Ok(found) => found,
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => None,
@@ -164,6 +161,14 @@ fn step(connection: &Connection) -> Option<Found> {
             None
         }
     }
+}
+
+/// A checkpoint that did not run because another one does has no numbers: both are -1.
+fn read_found(row: &Row<'_>) -> rusqlite::Result<Option<Found>> {
+    if row.get::<_, bool>(0)? {
+        return Ok(None);
+    }
+    Ok(Some(Found { length: row.get(1)?, copied: row.get(2)? }))
 }
 
 impl LogProgress {
@@ -264,6 +269,15 @@ mod tests {
         let mut state = State::default();
         state.committed(length);
         state
+    }
+
+    #[test]
+    fn a_busy_checkpoint_has_found_nothing_and_has_not_failed() {
+        let connection = Connection::open_in_memory().unwrap();
+        let read = |answer: &str| connection.query_row(answer, [], read_found);
+        assert_eq!(read("SELECT 1, -1, -1"), Ok(None));
+        assert_eq!(read("SELECT 0, 12, 7"), Ok(found(12, 7)));
+        assert!(read("SELECT 0, -1, -1").is_err(), "a database without a log");
     }
 
     #[test]
