@@ -10,12 +10,15 @@
 //! the check and the call. There are no redirects, no proxies of the environment, no cookies and no pool: a call is one
 //! connection. An operator may allow ranges ([`Egress`]), for receivers inside; plain `http` is possible only there.
 //!
+//! How many names are looked up at a time is bounded, for all tenants and for each of them.
+//!
 //! It does not sign, retry or order anything.
 
 mod address;
 mod dial;
 mod egress;
 mod guard;
+mod lookups;
 mod resolve;
 mod retry_after;
 mod send;
@@ -26,6 +29,7 @@ pub use address::is_public;
 pub use dial::{CheckedAddress, Dial, Stream, TcpDialer};
 pub use egress::{Egress, PORTS};
 pub use guard::{ADDRESSES_MAX, check};
+pub use lookups::{LOOKUPS_MAX, LOOKUPS_OF_NAME_MAX, LOOKUPS_OF_TENANT_MAX};
 pub use resolve::{Resolve, SystemResolver};
 pub use retry_after::{RetryAfter, parse_retry_after};
 pub use send::{

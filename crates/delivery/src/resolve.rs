@@ -10,7 +10,8 @@ pub trait Resolve: Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// The resolver of the operating system.
+/// The resolver of the operating system. A lookup takes a blocking thread of the runtime until it has an answer, even if
+/// it is dropped before.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemResolver;
 

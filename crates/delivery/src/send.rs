@@ -19,9 +19,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::dial::{Dial, Stream, TcpDialer};
+use crate::dial::{CheckedAddress, Dial, Stream, TcpDialer};
 use crate::egress::Egress;
 use crate::guard::check;
+use crate::lookups::Lookups;
 use crate::resolve::{Resolve, SystemResolver};
 use crate::target::{Refused, Target};
 use crate::tls::{Roots, RootsError};
@@ -31,6 +32,10 @@ pub const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// For the whole call. Receivers acknowledge and work afterwards.
 pub const TOTAL_LIMIT: Duration = Duration::from_secs(15);
+
+/// Until the addresses of a name are known, with the wait for a place to look them up: as long as a whole delivery, also
+/// for a call that may take longer.
+const LOOKUP_LIMIT: Duration = TOTAL_LIMIT;
 
 /// Maximum bytes of an answer that are read; its head has the same limit.
 pub const ANSWER_MAX: usize = 64 * 1024;
@@ -47,6 +52,8 @@ const HEADERS_MAX: usize = 100;
 
 #[derive(Clone, Debug)]
 pub struct Outgoing {
+    /// On whose behalf: each tenant has only a part of the lookups that all share.
+    pub tenant: String,
     pub url: String,
     /// Names and values beside `host`, `content-type`, `content-length` and `user-agent`, which are ours.
     pub headers: Vec<(&'static str, String)>,
@@ -78,7 +85,7 @@ pub struct Answered {
 #[derive(Clone)]
 pub struct Sender {
     egress: Arc<Egress>,
-    resolver: Arc<dyn Resolve>,
+    lookups: Lookups,
     dialer: Arc<dyn Dial>,
     tls: TlsConnector,
     total: Duration,
@@ -88,7 +95,7 @@ impl Sender {
     pub fn new(egress: Egress, roots: &Roots) -> Result<Self, RootsError> {
         Ok(Self {
             egress: Arc::new(egress),
-            resolver: Arc::new(SystemResolver),
+            lookups: Lookups::new(Arc::new(SystemResolver)),
             dialer: Arc::new(TcpDialer),
             tls: roots.connector()?,
             total: TOTAL_LIMIT,
@@ -97,7 +104,7 @@ impl Sender {
 
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
-        self.resolver = resolver;
+        self.lookups = Lookups::new(resolver);
         self
     }
 
@@ -129,7 +136,7 @@ impl Sender {
             Err(refused) => return SendOutcome::Refused(refused),
         };
         let deadline = Instant::now() + total;
-        let connected = timeout_at(deadline, self.connect(&target)).await;
+        let connected = timeout_at(deadline, self.connect(&outgoing.tenant, &target)).await;
         let stream = match connected {
             Ok(Ok(stream)) => stream,
             Ok(Err(outcome)) => return outcome,
@@ -141,9 +148,8 @@ impl Sender {
         exchange(stream, request, deadline, kept_max).await
     }
 
-    async fn connect(&self, target: &Target) -> Result<Box<dyn Stream>, SendOutcome> {
-        let addresses = check(target, &self.egress, &*self.resolver).await;
-        let addresses = addresses.map_err(SendOutcome::Refused)?;
+    async fn connect(&self, tenant: &str, target: &Target) -> Result<Box<dyn Stream>, SendOutcome> {
+        let addresses = self.addresses(tenant, target).await?;
         let mut why = "no connection";
         for address in addresses.into_iter().take(TRIED_MAX) {
             let dialled = async {
@@ -157,6 +163,18 @@ impl Sender {
             }
         }
         Err(SendOutcome::NotSent(why))
+    }
+
+    async fn addresses(
+        &self,
+        tenant: &str,
+        target: &Target,
+    ) -> Result<Vec<CheckedAddress>, SendOutcome> {
+        let lookups = self.lookups.of(tenant);
+        match timeout(LOOKUP_LIMIT, check(target, &self.egress, &lookups)).await {
+            Ok(checked) => checked.map_err(SendOutcome::Refused),
+            Err(_) => Err(SendOutcome::NotSent("no connection in time")),
+        }
     }
 
     async fn secure(

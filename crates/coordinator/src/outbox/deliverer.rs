@@ -413,7 +413,8 @@ impl Courier {
             headers.push((HEADER_GAP, claimed.gap.to_string()));
         }
         let url = claimed.endpoint.endpoint.url.to_string();
-        outcome(self.sender.send(&Outgoing { url, headers, body: Bytes::from(body) }).await, now)
+        let (tenant, body) = (intent.scope.tenant.to_string(), Bytes::from(body));
+        outcome(self.sender.send(&Outgoing { tenant, url, headers, body }).await, now)
     }
 
     /// Settles while the claim holds. After that, whoever finds the claim decides.

@@ -92,7 +92,8 @@ impl Call {
             (HEADER_ID, id),
             (HEADER_TIMESTAMP, timestamp.to_string()),
         ];
-        Ok(Some(Outgoing { url, headers, body: Bytes::from(body) }))
+        let tenant = scope.tenant.to_string();
+        Ok(Some(Outgoing { tenant, url, headers, body: Bytes::from(body) }))
     }
 
     /// The same for every copy of this attempt, and for no other: a receiver drops the second one by it.

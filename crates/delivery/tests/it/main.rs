@@ -4,4 +4,5 @@ mod hostile_dns;
 mod hostile_urls;
 mod receivers;
 mod retry_after;
+mod slow_dns;
 mod support;

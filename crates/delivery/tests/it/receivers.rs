@@ -49,7 +49,8 @@ async fn answer_once(mut stream: TcpStream, answer: &[u8], seen: &mpsc::Sender<S
 
 fn outgoing(url: String) -> Outgoing {
     let headers = vec![("webhook-id", "eff_1".to_owned())];
-    Outgoing { url, headers, body: Bytes::from_static(b"{\"a\": \"end\"}") }
+    let (tenant, body) = ("default".to_owned(), Bytes::from_static(b"{\"a\": \"end\"}"));
+    Outgoing { tenant, url, headers, body }
 }
 
 #[tokio::test]

@@ -71,5 +71,6 @@ pub(crate) async fn attempt(url: &str, egress: Egress, resolver: ScriptedResolve
 }
 
 pub(crate) fn outgoing(url: &str) -> Outgoing {
-    Outgoing { url: url.to_owned(), headers: Vec::new(), body: Bytes::from_static(b"{}") }
+    let (tenant, url) = ("default".to_owned(), url.to_owned());
+    Outgoing { tenant, url, headers: Vec::new(), body: Bytes::from_static(b"{}") }
 }
