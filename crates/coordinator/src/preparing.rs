@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use store::{Browse, Failure, ObjectFilter, Spec, TaskKey};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use topology::predicate::Predicate;
+use topology::predicate::{Judged, Predicate};
 use topology::work::Work;
 use verdict::plan::{Found, PlanState, Prepared, Shown, preparing};
 use verdict::{Name, Object, ObjectKey, ObjectType, Reason, Scope, State, Subject, Task, Text};
@@ -26,7 +26,9 @@ use wire::{Json, canonical};
 
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
-use crate::plan_outputs::{ends_of_stages, ends_of_steps, stored_json};
+use crate::plan_outputs::{
+    Ends, OUTPUTS_BYTES_MAX, Wanted, ends_of_stages, ends_of_steps, stored_json, too_large,
+};
 
 /// How often the store is scanned where other coordinators prepare too, and where none does: a hint may be lost.
 const SCAN_SHARED: Duration = Duration::from_secs(2);
@@ -35,6 +37,8 @@ const SCAN_ALONE: Duration = Duration::from_secs(15);
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// Steps of one scope that are prepared in one turn: some milliseconds.
 const SLICE: usize = 16;
+/// What is read of outputs in one turn of a scope, and once more what one step needs: others wait meanwhile.
+const TURN_BYTES: usize = 1024 * 1024;
 /// What one condition may cost: about ten milliseconds at worst, and microseconds as a rule.
 const CONDITION_STEPS_MAX: u64 = 1_000_000;
 /// Sorts behind every id of a preparation.
@@ -81,6 +85,7 @@ impl Question {
 struct Written {
     when: Option<Json>,
     question: Option<Question>,
+    asks_people: bool,
 }
 
 /// How an earlier step ended.
@@ -156,10 +161,15 @@ impl Preparer {
         while let Some((scope, after)) = turns.pop_front() {
             let filter = ObjectFilter { scope: Some(scope.clone()), after, ..pending(SLICE) };
             let page = self.coordinator.browse().objects(&filter).await?;
+            let (mut last, mut bytes) = (None, 0);
             for object in &page {
+                if bytes >= TURN_BYTES {
+                    break;
+                }
+                last = Some(object.key.clone());
                 let Some(id) = preparing::task_of(object) else { continue };
                 match self.prepare(&TaskKey { scope: scope.clone(), id }).await {
-                    Ok(()) => {}
+                    Ok(read) => bytes += read,
                     Err(Interrupted::Store(failure)) => return Err(failure),
                     Err(Interrupted::Refused(error)) => {
                         tracing::warn!(%error, task = %id, "cannot carry on with a step of a plan");
@@ -167,8 +177,9 @@ impl Preparer {
                     }
                 }
             }
-            if page.len() == SLICE {
-                turns.push_back((scope, page.last().map(|last| last.key.clone())));
+            let is_last = page.len() < SLICE && page.last().map(|it| &it.key) == last.as_ref();
+            if !is_last {
+                turns.push_back((scope, last));
             }
         }
         Ok(is_left)
@@ -186,21 +197,22 @@ impl Preparer {
         }
     }
 
-    async fn prepare(&self, key: &TaskKey) -> Result<(), Interrupted> {
+    /// Prepares one step. Returns how many bytes of outputs were read for it.
+    async fn prepare(&self, key: &TaskKey) -> Result<usize, Interrupted> {
         let found = self.coordinator.browse().find(key).await?;
         let Some((Subject::Live(task), spec)) = found.map(|it| (it.subject, it.spec)) else {
-            return Ok(());
+            return Ok(0);
         };
-        let Some(place) = task.preparing() else { return Ok(()) };
-        let found = match written(&task, &spec, place) {
-            Some(written) => {
-                let earlier = self.earlier(key, &task, written.names()).await?;
-                written.judge(&earlier)
-            }
-            None => unresolved("the plan of the run cannot be read"),
+        let Some(place) = task.preparing() else { return Ok(0) };
+        let (found, bytes) = match written(&task, &spec, place) {
+            Some(written) => match self.earlier(key, &task, written.wanted()).await? {
+                Ends::Found { ends, bytes } => (judge(written, ends).await, bytes),
+                Ends::TooLarge => (unresolved(&too_large()), OUTPUTS_BYTES_MAX),
+            },
+            None => (unresolved("the plan of the run cannot be read"), 0),
         };
         self.coordinator.prepared(key.clone(), Prepared { place, found }).await?;
-        Ok(())
+        Ok(bytes)
     }
 
     /// How the steps ended that the step speaks about. One that is not there did not run.
@@ -208,22 +220,25 @@ impl Preparer {
         &self,
         key: &TaskKey,
         task: &Task,
-        names: Vec<Name>,
-    ) -> Result<HashMap<Name, Earlier>, Failure> {
+        wanted: Wanted,
+    ) -> Result<Ends<Earlier>, Failure> {
         let browse = self.coordinator.browse();
         let lineage = task.run.as_ref().and_then(|run| run.lineage.as_ref());
         match (task.stages(), lineage.and_then(|lineage| lineage.parent())) {
             (None, Some((root, _))) => {
                 let root = TaskKey { scope: key.scope.clone(), id: root };
-                let ends = ends_of_steps(browse, &root, names).await?.into_iter();
-                Ok(ends.map(|(name, end)| (name, Earlier::step(&end))).collect())
+                let ends = ends_of_steps(browse, &root, wanted).await?;
+                Ok(ends.map(|end| Earlier::step(&end)))
             }
-            _ => {
-                let ends = ends_of_stages(browse, key, names).await?.into_iter();
-                Ok(ends.map(|(name, end)| (name, Earlier::stage(end))).collect())
-            }
+            _ => Ok(ends_of_stages(browse, key, wanted).await?.map(Earlier::stage)),
         }
     }
+}
+
+/// Judges apart from what serves requests: outputs are large texts.
+async fn judge(written: Written, earlier: HashMap<Name, Earlier>) -> Found {
+    let judging = tokio::task::spawn_blocking(move || written.judge(&earlier));
+    judging.await.unwrap_or_else(|_| unresolved("what it depends on cannot be judged"))
 }
 
 impl Earlier {
@@ -276,31 +291,35 @@ fn written(task: &Task, spec: &Spec, place: u32) -> Option<Written> {
             let plan: WrittenPlan<'_> = serde_json::from_str(spec.input.as_str()).ok()?;
             let stage = plan.steps.get(place as usize)?.get();
             let WrittenStage { when, approval } = serde_json::from_str(stage).ok()?;
-            Some(Written { when, question: approval.as_ref().map(Question::of) })
+            let question = approval.as_ref().map(Question::of);
+            Some(Written { when, asks_people: question.is_some(), question })
         }
         PlanState::Step(terms) => {
             let when = terms.when.as_ref().map(stored_json);
             let composes = terms.asks.is_some() && terms.has_references;
             let question = composes.then(|| serde_json::from_str(spec.input.as_str()));
-            Some(Written { when, question: question.transpose().ok()? })
+            let question = question.transpose().ok()?;
+            Some(Written { when, question, asks_people: terms.asks.is_some() })
         }
         PlanState::Root(_) => None,
     }
 }
 
 impl Written {
-    /// The steps that it speaks about.
-    fn names(&self) -> Vec<Name> {
+    /// What it speaks about: steps, and the outputs of some.
+    fn wanted(&self) -> Wanted {
         let asked = self.question.iter().flat_map(Question::references);
-        let conditions = self.when.iter().flat_map(condition::steps_of);
-        let names: BTreeSet<String> = asked.chain(conditions).collect();
-        names.into_iter().map(Name::from).collect()
+        let compared = self.when.iter().flat_map(condition::outputs_of);
+        let outputs: BTreeSet<Name> = asked.chain(compared).map(Name::from).collect();
+        let conditions = self.when.iter().flat_map(condition::steps_of).map(Name::from);
+        let names: BTreeSet<Name> = outputs.iter().cloned().chain(conditions).collect();
+        Wanted { names: names.into_iter().collect(), outputs }
     }
 
     /// What comes of it.
     fn judge(&self, earlier: &HashMap<Name, Earlier>) -> Found {
         if let Some(when) = &self.when {
-            match find_failed(when, earlier) {
+            match find_failed(when, earlier, self.asks_people) {
                 Ok(None) => {}
                 Ok(Some(why)) => {
                     let why = format!("its condition does not hold: {why}");
@@ -321,11 +340,16 @@ fn unresolved(message: &str) -> Found {
     Found::Unresolved { message: Text::from(message) }
 }
 
-/// Why the condition does not hold; an error if it cannot be found out.
-fn find_failed(when: &Json, earlier: &HashMap<Name, Earlier>) -> Result<Option<String>, String> {
+/// Why the condition does not hold; an error if it cannot be found out. People are asked or not by what an earlier step said: one
+/// that says nothing which can be compared must not keep them from being asked.
+fn find_failed(
+    when: &Json,
+    earlier: &HashMap<Name, Earlier>,
+    asks_people: bool,
+) -> Result<Option<String>, String> {
     let condition: Predicate = when.read().map_err(|error| error.to_string())?;
     let mut about = Map::new();
-    for name in condition::steps_of(when) {
+    for name in BTreeSet::from_iter(condition::steps_of(when)) {
         let mut step = Map::new();
         let ended = earlier.get(&Name::from(name.as_str()));
         let state = ended.map_or(State::Skipped, |ended| ended.state);
@@ -336,7 +360,16 @@ fn find_failed(when: &Json, earlier: &HashMap<Name, Earlier>) -> Result<Option<S
         }
         about.insert(name, Value::Object(step));
     }
-    condition.find_failed(&Value::Object(about), &mut Work::new(CONDITION_STEPS_MAX))
+    let about = Value::Object(about);
+    let failed = condition.find_failed(&about, &mut Work::new(CONDITION_STEPS_MAX))?;
+    if asks_people
+        && failed.is_some()
+        && let Judged::Unknown(why) =
+            condition.judge(&about, &mut Work::new(CONDITION_STEPS_MAX))?
+    {
+        return Err(format!("it says whether people are asked, and {why}"));
+    }
+    Ok(failed)
 }
 
 /// What people are asked; `None` if nothing of it is composed of outputs.
@@ -392,7 +425,8 @@ mod tests {
 
     fn judged(when: Option<&str>, content: Option<&str>) -> Found {
         let question = Question { content: content.map(json), subject_from: None };
-        Written { when: when.map(json), question: Some(question) }.judge(&earlier())
+        Written { when: when.map(json), question: Some(question), asks_people: true }
+            .judge(&earlier())
     }
 
     #[test]
@@ -409,13 +443,26 @@ mod tests {
     }
 
     #[test]
+    fn an_output_that_cannot_be_compared_keeps_nobody_from_being_asked() {
+        for path in ["check.output.to", "check.output.none", "risk.output.total"] {
+            let when = json(&format!(r#"{{"path": "{path}", "op": "at-least", "value": 1000}}"#));
+            let judged = |asks_people| {
+                Written { when: Some(when.clone()), question: None, asks_people }.judge(&earlier())
+            };
+            assert!(matches!(judged(true), Found::Unresolved { .. }), "{path}");
+            assert!(matches!(judged(false), Found::Unneeded { .. }), "{path}");
+        }
+    }
+
+    #[test]
     fn a_condition_that_costs_too_much_is_no_answer() {
         let list = format!("[{}1]", "1,".repeat(60_000));
         let output = Some(json(&format!(r#"{{"list": {list}}}"#)));
         let earlier = [(Name::from("a"), Earlier { state: State::Succeeded, output })].into();
         let clause = r#"{"path":"a.output.list","op":"contains","value":2}"#;
         let when = json(&format!(r#"{{"any":[{}]}}"#, vec![clause; 30].join(",")));
-        let found = Written { when: Some(when), question: None }.judge(&earlier);
+        let found =
+            Written { when: Some(when), question: None, asks_people: false }.judge(&earlier);
         assert!(matches!(found, Found::Unresolved { .. }), "{found:?}");
     }
 

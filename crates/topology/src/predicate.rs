@@ -62,6 +62,25 @@ pub enum Operator {
     Among,
 }
 
+/// What a condition says where not everything can be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judged {
+    Holds,
+    Fails,
+    /// Why nothing is known.
+    Unknown(String),
+}
+
+impl Judged {
+    fn negated(self) -> Self {
+        match self {
+            Self::Holds => Self::Fails,
+            Self::Fails => Self::Holds,
+            Self::Unknown(why) => Self::Unknown(why),
+        }
+    }
+}
+
 impl Operator {
     /// Whether the operator compares with `value`.
     #[must_use]
@@ -76,6 +95,60 @@ impl Predicate {
         match self.find_failed(about, work)? {
             None => Ok(()),
             Some(failed) => Err(failed),
+        }
+    }
+
+    /// Whether the condition holds, where a comparison with what is missing, or cannot be compared, says neither yes nor no.
+    /// `Err` if that was not found out.
+    pub fn judge(&self, about: &Value, work: &mut Work) -> Result<Judged, String> {
+        if let Some(all) = &self.all {
+            return Self::judge_parts(all, &Judged::Fails, about, work);
+        }
+        if let Some(any) = &self.any {
+            return Self::judge_parts(any, &Judged::Holds, about, work);
+        }
+        if let Some(not) = &self.not {
+            return Ok(not.judge(about, work)?.negated());
+        }
+        let holds = self.find_failed_clause(about, work)?.is_none();
+        if holds {
+            return Ok(Judged::Holds);
+        }
+        Ok(self.find_incomparable(about).map_or(Judged::Fails, Judged::Unknown))
+    }
+
+    /// The first part that is `deciding` decides; without one, a part of which nothing is known leaves everything open.
+    fn judge_parts(
+        parts: &[Self],
+        deciding: &Judged,
+        about: &Value,
+        work: &mut Work,
+    ) -> Result<Judged, String> {
+        let mut unknown = None;
+        for part in parts {
+            let judged = part.judge(about, work)?;
+            if judged == *deciding {
+                return Ok(judged);
+            }
+            unknown = unknown.or(Some(judged).filter(|it| matches!(it, Judged::Unknown(_))));
+        }
+        Ok(unknown.unwrap_or_else(|| deciding.clone().negated()))
+    }
+
+    /// Why a clause compares nothing.
+    fn find_incomparable(&self, about: &Value) -> Option<String> {
+        let path = self.path.as_deref()?;
+        let needs_number = match self.op? {
+            Operator::Exists | Operator::NonEmpty => return None,
+            Operator::AtLeast | Operator::AtMost => true,
+            Operator::Equals | Operator::In | Operator::Contains | Operator::Among => false,
+        };
+        match look_up(about, path).filter(|found| !found.is_null()) {
+            None => Some(format!("`{path}` is missing")),
+            Some(found) if needs_number && !found.is_number() => {
+                Some(format!("`{path}` is no number, but {}", shown(found)))
+            }
+            Some(_) => None,
         }
     }
 
@@ -258,6 +331,31 @@ mod tests {
 
     fn predicate(value: Value) -> Predicate {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_comparison_with_what_cannot_be_compared_says_neither_yes_nor_no() {
+        let judged = |condition: Value, about: Value| {
+            predicate(condition).judge(&about, &mut Work::new(1_000)).unwrap()
+        };
+        let large = json!({"path": "total", "op": "at-least", "value": 1000});
+        let there = json!({"path": "total", "op": "exists"});
+        assert_eq!(judged(large.clone(), json!({"total": 1500})), Judged::Holds);
+        assert_eq!(judged(large.clone(), json!({"total": 500})), Judged::Fails);
+        for total in [json!("5000"), json!([5000]), json!({"a": 5000}), json!(null), json!(true)] {
+            let about = json!({"total": total});
+            assert!(matches!(judged(large.clone(), about.clone()), Judged::Unknown(_)), "{about}");
+            let not = json!({"not": large});
+            assert!(matches!(judged(not, about.clone()), Judged::Unknown(_)), "{about}");
+            // What decides alone decides.
+            let either = json!({"any": [large, {"path": "sure", "op": "exists"}]});
+            let about = json!({"total": total, "sure": 1});
+            assert_eq!(judged(either, about), Judged::Holds);
+        }
+        // Whoever does not care says so.
+        let guarded = json!({"all": [large, there]});
+        assert_eq!(judged(guarded.clone(), json!({})), Judged::Fails);
+        assert!(matches!(judged(guarded, json!({"total": "x"})), Judged::Unknown(_)));
     }
 
     #[test]

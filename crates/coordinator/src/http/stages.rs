@@ -5,18 +5,20 @@
 //! stage, as a decision: the grant is handed back, and the rules are told. The output of a run is composed when it is
 //! read (S2-84).
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde_json::value::RawValue;
 use store::{Browse, Failure, TaskKey};
 use verdict::plan::{PlanState, StagesState};
 use verdict::{Name, Reason, RunState, Subject, Task, Text};
 use wire::answers::{PlanStage, Run};
-use wire::plan;
+use wire::plan::{self, references};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::translate::state;
 use crate::item::Granted;
-use crate::plan_outputs::{StageEnds, ends_of_stages};
+use crate::plan_outputs::{Ends, StageEnd, Wanted, ends_of_stages, too_large};
 
 /// What a stage's worker gets as input.
 pub(super) enum StageInput {
@@ -46,8 +48,11 @@ pub(super) async fn input(
         return Ok(Some(StageInput::Ready(written)));
     }
     let key = granted.key();
-    let reading = ends(app.coordinator.browse(), &key, stages);
-    let ends = app.read(reading).await?;
+    let names = references::of(&written).into_iter().map(|it| Name::from(it.step)).collect();
+    let reading = ends_of_stages(app.coordinator.browse(), &key, Wanted::outputs_of(names));
+    let Ends::Found { ends, .. } = app.read(reading).await? else {
+        return Ok(Some(StageInput::Unresolved(Text::from(too_large()))));
+    };
     let output = |step: &str| ends.get(&Name::from(step))?.as_ref().ok()?.as_ref();
     Ok(Some(match plan::resolve(&written, output) {
         Ok(input) => StageInput::Ready(input),
@@ -76,13 +81,25 @@ fn written(plan: &str, place: usize) -> Option<wire::Json> {
     wire::Json::from_text(input.get().to_owned()).ok()
 }
 
+/// How stages ended, and with the outputs whether they are all there: if they are too large together, none is.
 async fn ends<B: Browse>(
     browse: &B,
     key: &TaskKey,
     stages: &StagesState,
-) -> Result<StageEnds, Failure> {
-    let keys = stages.stages.iter().map(|stage| stage.key.clone()).collect();
-    ends_of_stages(browse, key, keys).await
+    with_outputs: bool,
+) -> Result<(HashMap<Name, StageEnd>, bool), Failure> {
+    let names: BTreeSet<Name> = stages.stages.iter().map(|stage| stage.key.clone()).collect();
+    if with_outputs
+        && let Ends::Found { ends, .. } =
+            ends_of_stages(browse, key, Wanted::outputs_of(names.clone())).await?
+    {
+        return Ok((ends, true));
+    }
+    let wanted = Wanted { names: names.into_iter().collect(), outputs: BTreeSet::new() };
+    match ends_of_stages(browse, key, wanted).await? {
+        Ends::Found { ends, .. } => Ok((ends, false)),
+        Ends::TooLarge => unreachable!("no output is kept"),
+    }
 }
 
 /// A run with what became of its stages and, once it has ended, its output.
@@ -98,7 +115,7 @@ pub(super) async fn with_stages<B: Browse>(
         Subject::Done(done) => (done.run.as_deref(), false),
     };
     let Some(stages) = stages_of(of_run) else { return Ok(run) };
-    let ends = ends(browse, key, stages).await?;
+    let (ends, has_outputs) = ends(browse, key, stages, !is_live).await?;
     let current = is_live.then_some(stages.current as usize);
     let asked = subject.live().and_then(asked);
     let view = |(place, stage): (usize, &verdict::plan::Stage)| {
@@ -134,7 +151,7 @@ pub(super) async fn with_stages<B: Browse>(
         let output = ends.get(&stage.key).and_then(|end| end.as_ref().ok()?.as_ref());
         (stage.key.as_str(), output)
     });
-    let output = (!is_live).then(|| plan::output(outputs));
+    let output = has_outputs.then(|| plan::output(outputs));
     Ok(Run { plan, output, ..run })
 }
 

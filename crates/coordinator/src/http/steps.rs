@@ -25,7 +25,7 @@ use super::stages::{StageInput, asked};
 use super::translate::{json, query, state, time};
 use crate::admit::ReaderPrincipal;
 use crate::item::Granted;
-use crate::plan_outputs::{ends_of_steps, stored_json};
+use crate::plan_outputs::{Ends, Wanted, ends_of_steps, stored_json, too_large};
 
 /// Steps that the view of a run has: a few screens. The rest is in pages of their own.
 const SHOWN_MAX: usize = 100;
@@ -53,8 +53,9 @@ pub(super) async fn input(
     let found = references::of(&written);
     let names: BTreeSet<Name> = found.iter().map(|it| Name::from(it.step.as_str())).collect();
     let key = TaskKey { scope: granted.task.scope.clone(), id: root };
-    let names: Vec<Name> = names.into_iter().collect();
-    let outputs = app.read(outputs(app.coordinator.browse(), &key, names)).await?;
+    let Some(outputs) = app.read(outputs(app.coordinator.browse(), &key, names)).await? else {
+        return Ok(Some(StageInput::Unresolved(Text::from(too_large()))));
+    };
     let output = |step: &str| outputs.get(&Name::from(step));
     Ok(Some(match plan::resolve(&written, output) {
         Ok(input) => StageInput::Ready(input),
@@ -62,15 +63,16 @@ pub(super) async fn input(
     }))
 }
 
-/// What steps under these keys returned.
+/// What steps under these keys returned; `None` if it is too large together.
 async fn outputs<B: Browse>(
     browse: &B,
     root: &TaskKey,
-    keys: Vec<Name>,
-) -> Result<HashMap<Name, wire::Json>, Failure> {
-    let ends = ends_of_steps(browse, root, keys).await?;
+    keys: BTreeSet<Name>,
+) -> Result<Option<HashMap<Name, wire::Json>>, Failure> {
+    let ends = ends_of_steps(browse, root, Wanted::outputs_of(keys)).await?;
+    let Ends::Found { ends, .. } = ends else { return Ok(None) };
     let output = |(key, end): (Name, End)| Some((key, stored_json(&end.output?)));
-    Ok(ends.into_iter().filter_map(output).collect())
+    Ok(Some(ends.into_iter().filter_map(output).collect()))
 }
 
 /// `GET /v1/runs/{runId}/plan`: a page of the steps of a run's plan, in the order of the plan.
@@ -180,7 +182,8 @@ async fn composed<B: Browse>(browse: &B, root: &TaskKey) -> Result<Option<wire::
         let Some(last) = stored.last() else { break };
         from = last.place + 1;
         let keys: Vec<Name> = stored.iter().map(|step| step.key().clone()).collect();
-        let mut outputs = outputs(browse, root, keys.clone()).await?;
+        let wanted = keys.iter().cloned().collect();
+        let Some(mut outputs) = outputs(browse, root, wanted).await? else { return Ok(None) };
         for key in keys {
             let Some(output) = outputs.remove(&key) else { continue };
             bytes += output.text().len();

@@ -4,6 +4,8 @@
 //! earlier step, and goes on with `state` or `output`: `check.output.total`. Here only the form is checked, and which steps it
 //! speaks about is found. The coordinator judges it, with the same code as for gates.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::Json;
@@ -45,6 +47,29 @@ pub(super) fn check(when: &Json) -> Result<Vec<String>, String> {
 /// The keys of the steps that a condition speaks about that was checked.
 pub fn steps_of(when: &Json) -> Vec<String> {
     check(when).unwrap_or_default()
+}
+
+/// The keys of the steps of which it compares the output, and not the state alone.
+pub fn outputs_of(when: &Json) -> BTreeSet<String> {
+    let mut outputs = BTreeSet::new();
+    if let Ok(when) = when.read::<Value>() {
+        collect_outputs(&when, WHEN_DEPTH_MAX, &mut outputs);
+    }
+    outputs
+}
+
+fn collect_outputs(when: &Value, depth: usize, outputs: &mut BTreeSet<String>) {
+    let parts = ["all", "any"].iter().filter_map(|word| when.get(word)?.as_array()).flatten();
+    if depth > 0 {
+        parts.chain(when.get("not")).for_each(|part| collect_outputs(part, depth - 1, outputs));
+    }
+    let paths = ["path", "of"].iter().filter_map(|member| when.get(member)?.as_str());
+    for path in paths {
+        let mut parts = path.split('.');
+        if let (Some(step), Some(OUTPUT)) = (parts.next(), parts.next()) {
+            outputs.insert(step.to_owned());
+        }
+    }
 }
 
 fn condition(when: &Value, depth: usize, steps: &mut Vec<String>) -> Result<(), String> {

@@ -1,6 +1,8 @@
 //! JSON as text, one level at a time: members and items keep their bytes, so that numbers and spellings survive.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::rc::Rc;
 
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -53,20 +55,61 @@ pub(super) fn string(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
 
-/// The value at a JSON pointer (RFC 6901). `None` if the value has no such place.
-pub(super) fn at_pointer<'a>(value: &'a Json, pointer: &str) -> Option<&'a str> {
-    let mut text = value.text();
-    for token in tokens(pointer) {
-        text = match level(text) {
-            Level::Object(members) => members
-                .into_iter()
-                .find(|(name, _)| *name == token)
-                .map(|(_, value)| value.get())?,
-            Level::Array(items) => items.get(index(&token)?).map(|item| item.get())?,
-            Level::Scalar => return None,
-        };
+/// Finds places inside of values by JSON pointer (RFC 6901). Each level is parsed once, however many pointers lead through it, and
+/// what is parsed and looked through is counted.
+pub(super) struct Places<'a> {
+    /// By where their text is.
+    levels: HashMap<(*const u8, usize), Rc<Level<'a>>>,
+    work_left: usize,
+}
+
+/// Finding the place costs more work than is left.
+pub(super) struct TooCostly;
+
+impl<'a> Places<'a> {
+    /// `work` is how many bytes may be parsed, and members be compared, in all.
+    pub(super) fn new(work: usize) -> Self {
+        Self { levels: HashMap::new(), work_left: work }
     }
-    Some(text)
+
+    /// The value at the pointer. `None` if the value has no such place.
+    pub(super) fn find(
+        &mut self,
+        value: &'a Json,
+        pointer: &str,
+    ) -> Result<Option<&'a str>, TooCostly> {
+        let mut text = value.text();
+        for token in tokens(pointer) {
+            let level = self.level(text)?;
+            let found = match &*level {
+                Level::Object(members) => {
+                    self.spend(members.len())?;
+                    member(members, &token)
+                }
+                Level::Array(items) => index(&token).and_then(|at| items.get(at).copied()),
+                Level::Scalar => None,
+            };
+            let Some(found) = found else { return Ok(None) };
+            text = found.get();
+        }
+        Ok(Some(text))
+    }
+
+    fn level(&mut self, text: &'a str) -> Result<Rc<Level<'a>>, TooCostly> {
+        let place = (text.as_ptr(), text.len());
+        if let Some(known) = self.levels.get(&place) {
+            return Ok(Rc::clone(known));
+        }
+        self.spend(text.len())?;
+        let parsed = Rc::new(level(text));
+        self.levels.insert(place, Rc::clone(&parsed));
+        Ok(parsed)
+    }
+
+    fn spend(&mut self, work: usize) -> Result<(), TooCostly> {
+        self.work_left = self.work_left.checked_sub(work).ok_or(TooCostly)?;
+        Ok(())
+    }
 }
 
 /// An index has no leading zero and no sign.

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use super::raw::{self, Level};
+use super::raw::{self, Level, Places, TooCostly};
 use crate::Json;
 use crate::limits::{PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 
@@ -40,13 +40,19 @@ pub struct Malformed {
     pub message: String,
 }
 
+/// What may be read of outputs to resolve one input: each level of an output that a path leads through counts once. Sixteen outputs of
+/// the largest size, some ten milliseconds.
+const WORK_MAX: usize = 16 * PAYLOAD_BYTES_MAX;
+
 /// Why an input cannot be resolved. No repetition helps: outputs never change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     NoOutput(Reference),
     NoSuchPlace(Reference),
-    /// With what was inserted, the input has so many bytes.
-    TooLarge(usize),
+    /// With what was inserted, the input has more bytes than a payload may have.
+    TooLarge,
+    /// Finding what it refers to costs more than is allowed.
+    TooCostly,
     /// With what was inserted, the input nests deeper than a payload may.
     TooDeep,
 }
@@ -66,10 +72,15 @@ impl fmt::Display for Unresolved {
                  correct the path or give the reference a `default`",
                 it.place, it.path, it.step
             ),
-            Unresolved::TooLarge(bytes) => write!(
+            Unresolved::TooLarge => write!(
                 f,
-                "the input has {bytes} bytes once its references are resolved, and may have {PAYLOAD_BYTES_MAX}; \
+                "the input has more than {PAYLOAD_BYTES_MAX} bytes once its references are resolved; \
                  refer to a part of the output"
+            ),
+            Unresolved::TooCostly => write!(
+                f,
+                "more than {WORK_MAX} bytes of outputs were read to find what the references are to; \
+                 refer to fewer outputs, or to places less deep inside of them"
             ),
             Unresolved::TooDeep => write!(
                 f,
@@ -192,7 +203,8 @@ pub fn has_any(input: &Json) -> bool {
     input.text().contains(FROM) || input.text().contains(LITERAL)
 }
 
-/// The input with every reference replaced. `output` gives the output of a step, if it has one.
+/// The input with every reference replaced. `output` gives the output of a step, if it has one. What it writes and what it reads is
+/// bounded while it does so: a small input may refer to a large output very often.
 pub fn resolve<'a>(
     input: &Json,
     output: impl Fn(&str) -> Option<&'a Json>,
@@ -200,80 +212,89 @@ pub fn resolve<'a>(
     if !input.text().contains('$') {
         return Ok(input.clone());
     }
-    let mut text = String::with_capacity(input.text().len());
-    write(input.text(), &mut String::new(), &mut text, &output)?;
-    if text.len() > PAYLOAD_BYTES_MAX {
-        return Err(Unresolved::TooLarge(text.len()));
-    }
+    let places = Places::new(WORK_MAX);
+    let mut resolver = Resolver { output: &output, places, text: String::new() };
+    resolver.value(input.text(), &mut String::new())?;
+    let text = resolver.text;
     if depth(&text) > PAYLOAD_DEPTH_MAX {
         return Err(Unresolved::TooDeep);
     }
     Ok(Json::from_text(text).expect("values of valid JSON make valid JSON"))
 }
 
-type Outputs<'f, 'a> = &'f dyn Fn(&str) -> Option<&'a Json>;
+/// Writes an input with its references replaced.
+struct Resolver<'f, 'a> {
+    output: &'f dyn Fn(&str) -> Option<&'a Json>,
+    places: Places<'a>,
+    /// What is written so far.
+    text: String,
+}
 
-fn write(
-    text: &str,
-    place: &mut String,
-    into: &mut String,
-    output: Outputs<'_, '_>,
-) -> Result<(), Unresolved> {
-    match raw::level(text) {
-        Level::Scalar => into.push_str(text.trim()),
-        Level::Array(items) => {
-            into.push('[');
-            for (index, item) in items.iter().enumerate() {
-                into.push_str(if index > 0 { "," } else { "" });
-                write(item.get(), place, into, output)?;
+impl Resolver<'_, '_> {
+    fn value(&mut self, text: &str, place: &mut String) -> Result<(), Unresolved> {
+        match raw::level(text) {
+            Level::Scalar => self.push(text.trim()),
+            Level::Array(items) => {
+                self.push("[")?;
+                for (index, item) in items.iter().enumerate() {
+                    self.push(if index > 0 { "," } else { "" })?;
+                    self.value(item.get(), place)?;
+                }
+                self.push("]")
             }
-            into.push(']');
+            Level::Object(members) => match special(&members, place) {
+                Some(Ok(Special::Literal(value))) => self.push(value.get()),
+                Some(Ok(Special::Reference(reference))) => self.insert(reference),
+                // What was not checked is passed on as it is.
+                Some(Err(_)) => self.push(text),
+                None => self.members(&members, place),
+            },
         }
-        Level::Object(members) => match special(&members, place) {
-            Some(Ok(Special::Literal(value))) => into.push_str(value.get()),
-            Some(Ok(Special::Reference(reference))) => insert(reference, into, output)?,
-            // What was not checked is passed on as it is.
-            Some(Err(_)) => into.push_str(text),
-            None => write_members(&members, place, into, output)?,
-        },
     }
-    Ok(())
-}
 
-fn write_members(
-    members: &[(String, &RawValue)],
-    place: &mut String,
-    into: &mut String,
-    output: Outputs<'_, '_>,
-) -> Result<(), Unresolved> {
-    into.push('{');
-    for (index, (name, value)) in members.iter().enumerate() {
-        into.push_str(if index > 0 { "," } else { "" });
-        into.push_str(&serde_json::Value::from(name.as_str()).to_string());
-        into.push(':');
-        let token = name.replace('~', "~0").replace('/', "~1");
-        let mut result = Ok(());
-        inside(place, &token, |place| result = write(value.get(), place, into, output));
-        result?;
+    fn members(
+        &mut self,
+        members: &[(String, &RawValue)],
+        place: &mut String,
+    ) -> Result<(), Unresolved> {
+        self.push("{")?;
+        for (index, (name, value)) in members.iter().enumerate() {
+            self.push(if index > 0 { "," } else { "" })?;
+            self.push(&serde_json::Value::from(name.as_str()).to_string())?;
+            self.push(":")?;
+            let token = name.replace('~', "~0").replace('/', "~1");
+            let mut result = Ok(());
+            inside(place, &token, |place| result = self.value(value.get(), place));
+            result?;
+        }
+        self.push("}")
     }
-    into.push('}');
-    Ok(())
-}
 
-fn insert(
-    reference: Reference,
-    into: &mut String,
-    output: Outputs<'_, '_>,
-) -> Result<(), Unresolved> {
-    let output = output(&reference.step);
-    let value = output.map(|output| raw::at_pointer(output, &reference.path));
-    match (value, &reference.default) {
-        (Some(Some(value)), _) => into.push_str(value),
-        (Some(None) | None, Some(default)) => into.push_str(default.text()),
-        (Some(None), None) => return Err(Unresolved::NoSuchPlace(reference)),
-        (None, None) => return Err(Unresolved::NoOutput(reference)),
+    fn insert(&mut self, reference: Reference) -> Result<(), Unresolved> {
+        let output = (self.output)(&reference.step);
+        let found = match output {
+            Some(output) => match self.places.find(output, &reference.path) {
+                Ok(found) => Some(found),
+                Err(TooCostly) => return Err(Unresolved::TooCostly),
+            },
+            None => None,
+        };
+        match (found, &reference.default) {
+            (Some(Some(value)), _) => self.push(value),
+            (Some(None) | None, Some(default)) => self.push(default.text()),
+            (Some(None), None) => Err(Unresolved::NoSuchPlace(reference)),
+            (None, None) => Err(Unresolved::NoOutput(reference)),
+        }
     }
-    Ok(())
+
+    fn push(&mut self, text: &str) -> Result<(), Unresolved> {
+        let bytes = self.text.len() + text.len();
+        if bytes > PAYLOAD_BYTES_MAX {
+            return Err(Unresolved::TooLarge);
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
 }
 
 /// How many levels of objects and arrays a value has.

@@ -192,9 +192,26 @@ fn references_are_replaced_and_everything_else_keeps_its_bytes() {
 fn a_resolved_input_is_a_payload_like_any_other() {
     let large = json(&format!("\"{}\"", "x".repeat(200 * 1024)));
     let twice = json(r#"[{"$from":"a"},{"$from":"a"}]"#);
-    assert!(matches!(resolve(&twice, |_| Some(&large)), Err(Unresolved::TooLarge(_))));
+    assert!(matches!(resolve(&twice, |_| Some(&large)), Err(Unresolved::TooLarge)));
     let deep = json(&format!("{}{}", "[".repeat(32), "]".repeat(32)));
     assert!(matches!(resolve(&twice, |_| Some(&deep)), Err(Unresolved::TooDeep)));
+}
+
+#[test]
+fn references_to_one_place_read_what_leads_to_it_once() {
+    const LEVELS: usize = 28;
+    let pad = "x".repeat(8 * 1024);
+    let nested = (0..LEVELS).fold("1".to_owned(), |inner, _| format!(r#"[{inner},"{pad}"]"#));
+    let (output, path) = (json(&nested), "/0".repeat(LEVELS));
+    let many = |step: &str| format!(r#"{{"$from":"{step}","path":"{path}"}},"#).repeat(600);
+    let one = json(&format!("[{}0]", many("a")));
+    let resolved = resolve(&one, |_| Some(&output)).unwrap();
+    assert_eq!(resolved.text(), format!("[{}0]", "1,".repeat(600)));
+    // A second output like that is more than is read for one input.
+    let other = output.clone();
+    let both = json(&format!("[{}{}0]", many("a"), many("b")));
+    let outputs = |step: &str| Some(if step == "a" { &output } else { &other });
+    assert!(matches!(resolve(&both, outputs), Err(Unresolved::TooCostly)));
 }
 
 /// Kahn's algorithm accepted the plan: run it step by step, whatever fails, and see every step end.
