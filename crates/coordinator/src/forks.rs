@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use store::runs::{StoredChild, StoredSignal};
 use store::{Browse, Failure, RowsAfter, Spec, StoredTask, TaskKey, TaskRows};
+use verdict::approval;
 use verdict::event::Submitted;
 use verdict::fork::{self, BYTES_MAX, NotForkable, RECORDS_MAX};
 use verdict::run::{Checkpoint, Child, Inherited, Recorded, RunEvent, Spend, Step, StepOutcome};
@@ -76,6 +77,11 @@ pub async fn fork<B: Browse>(
         Ok(cut) => cut,
         Err(why) => return refused(why),
     };
+    if let Err(why) =
+        fork::check_approvals(&records.checkpoints, &records.told_approvals(), state, cut)
+    {
+        return refused(why);
+    }
     let items = records.inherited(browse, &key, cut, now).await?;
     let fork = Fork { from: done.id, record: done.record, items };
     Ok(Some(Ok(submission(source, call, fork, now))))
@@ -163,6 +169,12 @@ impl Records {
         Ok(Some(records))
     }
 
+    /// The numbers of the signals that told what came of approvals.
+    fn told_approvals(&self) -> BTreeSet<u32> {
+        let told = self.signals.iter().filter(|it| approval::is_told_by(&it.signal.name));
+        told.map(|it| it.signal.number).collect()
+    }
+
     fn len(&self) -> usize {
         self.checkpoints.len() + self.children.len() + self.signals.len()
     }
@@ -200,6 +212,7 @@ impl Records {
         now: Time,
     ) -> Result<Vec<ForkItem>, Failure> {
         let mut items: BTreeMap<u32, ForkItem> = BTreeMap::new();
+        let taken = taken_before(&self.checkpoints, cut);
         let kept: BTreeSet<Name> = self
             .children
             .iter()
@@ -231,10 +244,22 @@ impl Records {
             let taken = Child { is_detached: true, end: None, ..child };
             items.insert(number, item.unwrap_or(ForkItem::Record(Inherited::Child(taken))));
         }
-        let signals =
-            self.signals.into_iter().map(|it| ForkItem::Record(Inherited::Signal(it.signal)));
+        let signals = self.signals.into_iter().map(|StoredSignal { signal, .. }| {
+            let is_taken = taken.contains(&signal.number);
+            ForkItem::Record(Inherited::Signal(fork::signal(signal, is_taken)))
+        });
         Ok(signals.chain(items.into_values()).collect())
     }
+}
+
+/// The numbers of the signals that waits took which the new run takes over.
+fn taken_before(checkpoints: &[Checkpoint], cut: u32) -> BTreeSet<u32> {
+    let waits =
+        checkpoints.iter().filter(|it| it.number < cut).filter_map(|it| match &it.recorded {
+            Recorded::Wait(wait) => Some(wait),
+            Recorded::Step(_) | Recorded::Child(_) => None,
+        });
+    waits.flat_map(|wait| wait.taken.iter().map(|taken| taken.signal)).collect()
 }
 
 fn record(checkpoint: Checkpoint) -> ForkItem {

@@ -39,6 +39,9 @@ pub const DECIDERS_MAX: usize = 32;
 /// Maximum quorum: each vote is part of the task's row.
 pub const QUORUM_MAX: u32 = 32;
 
+/// What the names of the signals begin with that tell a task what came of its approvals.
+const SIGNAL: &str = "#approval:";
+
 /// The role that decides where an approval names neither roles nor keys.
 pub const DEFAULT_ROLE: &str = "approver";
 
@@ -298,7 +301,12 @@ pub fn parse_approval_id(text: &str) -> Option<(TaskId, u32)> {
 
 /// The name of the signal that tells a task what came of an approval. Clients cannot send it: their names have no `#`.
 pub fn signal_name(item: &Name) -> Name {
-    Name::from(format!("#approval:{item}"))
+    Name::from(format!("{SIGNAL}{item}"))
+}
+
+/// Whether the signal of this name tells what came of an approval.
+pub fn is_told_by(signal: &Name) -> bool {
+    signal.as_str().starts_with(SIGNAL)
 }
 
 /// Opens an approval for a task: the one event that a decision adds.

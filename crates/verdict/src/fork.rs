@@ -5,6 +5,9 @@
 //!
 //! A retry ([`crate::redrive`]) begins from nothing; a fork does not repeat what is recorded.
 
+use std::collections::BTreeSet;
+
+use crate::approval;
 use crate::done::{Category, Done, End, Fault};
 use crate::event::Submitted;
 use crate::flow::{FlowKey, Hold};
@@ -12,7 +15,7 @@ use crate::id::{Name, Text};
 use crate::policy::Policy;
 use crate::redrive::{self, NotRetryable, Repeat};
 use crate::run::message::{BUDGET_EXHAUSTED, PARENT_ENDED};
-use crate::run::{Checkpoint, Recorded, RunState, StepOutcome};
+use crate::run::{Checkpoint, Recorded, RunState, Signal, StepOutcome};
 use crate::task::State;
 use crate::time::Time;
 
@@ -44,6 +47,8 @@ pub enum NotForkable {
     UnknownStep,
     /// It has recorded more than a fork takes over.
     TooLarge,
+    /// People approved what is behind the step that asked them, once. It was done or taken back, and is to be done again.
+    ApprovalIsUsed,
 }
 
 /// Whether a run that was submitted like this, is in this state and has come so far may be forked.
@@ -105,6 +110,39 @@ pub fn cut(
     first.ok_or(NotForkable::UnknownStep)
 }
 
+/// Whether the approvals that a fork takes over still hold for what it does. A step that failed is tried again under the approval
+/// that it had. What succeeded behind an approval, and what was cancelled since, needs another one: the fork begins at the step
+/// that asks. `told` are the numbers of the signals that told the run what came of approvals.
+pub fn check_approvals(
+    records: &[Checkpoint],
+    told: &BTreeSet<u32>,
+    state: State,
+    cut: u32,
+) -> Result<(), NotForkable> {
+    let took_over = records.iter().filter(|it| it.number < cut).any(|it| match &it.recorded {
+        Recorded::Wait(wait) => wait.taken.iter().any(|taken| told.contains(&taken.signal)),
+        Recorded::Step(_) | Recorded::Child(_) => false,
+    });
+    let repeats = records.iter().filter(|it| it.number >= cut).any(|it| match &it.recorded {
+        Recorded::Step(step) => matches!(step.outcome, StepOutcome::Succeeded { .. }),
+        Recorded::Wait(_) | Recorded::Child(_) => false,
+    });
+    if took_over && (repeats || state == State::Cancelled) {
+        return Err(NotForkable::ApprovalIsUsed);
+    }
+    Ok(())
+}
+
+/// A signal as the new run takes it over. What came of an approval counts only where the wait for it is taken over, too: under
+/// this name nothing waits for it.
+pub fn signal(signal: Signal, is_taken_there: bool) -> Signal {
+    if !is_taken_there && approval::is_told_by(&signal.name) {
+        let name = Name::from(format!("#past{}", signal.name));
+        return Signal { name, ..signal };
+    }
+    signal
+}
+
 /// The key of the last step, if it failed.
 fn last_failure(records: &[Checkpoint]) -> Option<&str> {
     let steps = records.iter().rev().filter_map(|checkpoint| match &checkpoint.recorded {
@@ -153,7 +191,7 @@ pub fn end_of_child(end: &End) -> StepOutcome {
 mod tests {
     use super::*;
     use crate::id::Digest;
-    use crate::run::{Spend, Step};
+    use crate::run::{Spend, Step, Taken, WaitRecord};
 
     fn step(number: u32, key: &str, is_failed: bool) -> Checkpoint {
         let fault = Fault {
@@ -198,6 +236,32 @@ mod tests {
         let at = |key: &str| cut(&records, State::Halted, Some(&key.into()));
         assert_eq!((at("a#1"), at("a#10"), at("b#1")), (Ok(1), Ok(2), Ok(3)));
         assert_eq!(at("c#1"), Err(NotForkable::UnknownStep));
+    }
+
+    #[test]
+    fn an_approval_holds_for_one_execution_of_what_follows_it() {
+        let asked = |number, signal| Checkpoint {
+            recorded: Recorded::Wait(WaitRecord {
+                winner: None,
+                taken: vec![Taken { item: "ok".into(), signal, bytes: 0 }],
+            }),
+            ..step(number, "ok#1", false)
+        };
+        let check = |records: &[Checkpoint], state, cut| {
+            check_approvals(records, &BTreeSet::from([7]), state, cut)
+        };
+        let failed = [step(1, "a#1", false), asked(2, 7), step(3, "pay#1", true)];
+        assert_eq!(check(&failed, State::Failed, 3), Ok(()));
+        assert_eq!(check(&failed, State::Halted, u32::MAX), Ok(()));
+        let paid = [step(1, "a#1", false), asked(2, 7), step(3, "pay#1", false)];
+        assert_eq!(check(&paid, State::Failed, 3), Err(NotForkable::ApprovalIsUsed));
+        assert_eq!(check(&paid, State::Failed, u32::MAX), Ok(()), "it is not paid again");
+        assert_eq!(check(&paid, State::Failed, 2), Ok(()), "people are asked again");
+        let cancelled = check(&paid, State::Cancelled, u32::MAX);
+        assert_eq!(cancelled, Err(NotForkable::ApprovalIsUsed), "somebody took it back");
+        // A signal of a client is no approval.
+        let signalled = [step(1, "a#1", false), asked(2, 8), step(3, "pay#1", false)];
+        assert_eq!(check(&signalled, State::Failed, 3), Ok(()));
     }
 
     #[test]

@@ -116,6 +116,9 @@ impl From<ForkRefused> for ApiError {
                  with a later deadline"
             }
             NotForkable::UnknownStep => "the run has recorded nothing under the key in `fromStep`",
+            NotForkable::ApprovalIsUsed => {
+                "people approved once what would be done again, or what was cancelled since; continue the run from the step that asks them (`--from-step`, `fromStep`), or submit it again"
+            }
             NotForkable::TooLarge => {
                 "the run has recorded more than a continuation takes over (10000 records, 16 MiB of results)"
             }

@@ -30,6 +30,54 @@ fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
     of.iter().map(|(key, outcome)| ((*key).to_owned(), (*outcome).to_owned())).collect()
 }
 
+/// A run whose payment people have approved; its second attempt.
+async fn approved(api: &TestServer, approver: &str) -> Lease {
+    let lease = api.leased(json!({})).await;
+    let wait = json!({"key": "w#1", "mode": "all", "for": [{"key": "ok#1", "approval": {}}]});
+    api.checkpoint(&lease, json!({"wait": wait})).await.has("state", "waiting");
+    approve_all(api, approver).await;
+    api.lease("w1").await
+}
+
+async fn approve_all(api: &TestServer, approver: &str) {
+    let pending = api.pending(approver).await;
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    let id = pending[0]["approvalId"].as_str().unwrap();
+    api.decide(id, approver, json!({"decision": "APPROVED"})).await.ok();
+}
+
+#[tokio::test]
+async fn an_approval_is_for_one_execution_of_what_follows_it() {
+    for api in both().await {
+        // S2-63: a client that forks may not use up twice what people allowed once.
+        let (_, approver) = api.key_with(json!(["approver"])).await;
+        let paid = approved(&api, &approver).await;
+        api.checkpoint(&paid, json!({"steps": [step("pay#1", json!(1))]})).await.ok();
+        api.checkpoint(&paid, json!({"steps": [step("tell#1", json!(1))]})).await.ok();
+        let error = json!({"category": "USER_CODE", "message": "no", "retryable": false});
+        api.complete(&paid, json!({"outcome": "FAILED", "error": error})).await.ok();
+        let repeated = fork(&api, &paid.run, None, json!({"fromStep": "pay#1"})).await;
+        repeated.problem(409, "run_not_forkable");
+        assert!(repeated.text("message").contains("approved once"), "{repeated:?}");
+        // What is done stays done, under the approval that it had.
+        fork(&api, &paid.run, None, json!({})).await.ok();
+        let on = api.lease("w1").await;
+        assert!(recorded(&on).contains(&("pay#1".to_owned(), "SUCCEEDED".to_owned())));
+        api.cancel(&on.run, json!({"reason": "fraud!", "gracePeriodMs": 0})).await.ok();
+        api.pass(seconds(10)).await;
+        fork(&api, &on.run, None, json!({})).await.problem(409, "run_not_forkable");
+        // From the step that asks: people are asked again, and what they said before counts no more.
+        let asks = json!({"fromStep": "w#1"});
+        let new = fork(&api, &on.run, None, asks).await.text("runId");
+        let lease = api.lease("w1").await;
+        assert_eq!(lease.run, new);
+        let wait = json!({"key": "w#1", "mode": "all", "for": [{"key": "ok#1", "approval": {}}]});
+        api.checkpoint(&lease, json!({"wait": wait})).await.has("state", "waiting");
+        approve_all(&api, &approver).await;
+        api.lease("w1").await;
+    }
+}
+
 #[tokio::test]
 async fn a_halted_run_continues_with_its_steps_and_another_budget() {
     for api in both().await {
