@@ -8,10 +8,11 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use store::effects::unique_key;
 use store::{Browse, ObjectFilter, RecordsOf, TaskKey};
+use verdict::decide::caller::reads_records_from;
 use verdict::effect::{Declared, EffectId};
 use verdict::request::Caller;
 use verdict::run::{AwaitedEvent, Checkpointed, RunAnswer, Then};
-use verdict::{Answer, Name, ObjectType};
+use verdict::{Answer, Name, ObjectType, Subject};
 use wire::Code;
 use wire::answers::{CheckpointAck, Checkpoints, StartedChild};
 use wire::limits::{PAGE_ITEMS_DEFAULT, RECORDED_BYTES_MAX};
@@ -193,8 +194,12 @@ pub(super) async fn list(
         return Err(ApiError::new(Code::InvalidToken, message));
     }
     let key = TaskKey { scope: token.scope.clone(), id: token.task };
+    let found = app.read(app.coordinator.browse().find(&key)).await?;
+    let subject = found.map_or(Subject::Absent, |found| found.subject);
+    let from = reads_records_from(&subject, token.lease)?;
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
-    let reading = read_page(app.coordinator.browse(), &key, after.unwrap_or(0), limit);
+    let after = after.unwrap_or(0).max(from);
+    let reading = read_page(app.coordinator.browse(), &key, after, limit);
     let Page { checkpoints, next_after } = app.read(reading).await?;
     Ok(Json(Checkpoints { checkpoints, next_after }))
 }

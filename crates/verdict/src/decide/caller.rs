@@ -4,6 +4,7 @@
 //! several apply: task, lease, owner, stored answer (reports only), attempt, terminal, current.
 
 use crate::event::Subject;
+use crate::id::LeaseId;
 use crate::request::Caller;
 use crate::task::{Lease, State, Task};
 use crate::time::Moment;
@@ -40,6 +41,21 @@ pub(super) fn recognise(read_set: ReadSet<'_>, caller: &Caller, at: Moment) -> R
 pub fn may_report(subject: &Subject, caller: &Caller, at: Moment) -> bool {
     let read_set = ReadSet { subject, context: Context::default() };
     recognise(read_set, caller, at).is_ok() && authorise(read_set, caller, Call::Report, at).is_ok()
+}
+
+/// The number after which the holder of a lease may read what its task has recorded: where its stage begins. Stages before it
+/// may be of queues that are none of the holder's business, and so may be what is recorded once another has the task. Only the
+/// present lease reads; one that is out of time does so until it is ended.
+pub fn reads_records_from(subject: &Subject, lease: LeaseId) -> Result<u32, Refusal> {
+    let task = match subject {
+        Subject::Absent => return Err(Refusal::TaskNotFound),
+        Subject::Live(task) => task,
+        Subject::Done(done) => return Err(Refusal::TaskAlreadyTerminal { state: done.end.state }),
+    };
+    match task.lease() {
+        Some(held) if held.id == lease => Ok(task.stages().map_or(0, |stages| stages.since)),
+        Some(_) | None => Err(Refusal::TaskExpired { state: task.state() }),
+    }
 }
 
 /// The task and its lease, if the caller has authority now.

@@ -43,6 +43,35 @@ fn states(run: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn a_worker_reads_what_its_own_stage_recorded_and_only_while_it_has_the_task() {
+    // S2-58, S3-15: the stages of a plan may be of queues that are none of each other's business.
+    for api in both().await {
+        api.planned(json!([step("a", json!({})), step("b", json!({"queue": "other"}))])).await;
+        let secret = |key: &str| json!({"steps": [{"key": key, "outcome": "SUCCEEDED", "result": "SECRET"}]});
+        let read = async |lease: &Lease| {
+            let path = format!("/v1/tasks/{}/checkpoints", lease.task);
+            api.get_as(&path, &lease.token).await
+        };
+        let keys = |page: Value| -> Vec<String> {
+            let recorded = page["checkpoints"].as_array().unwrap().iter();
+            recorded.map(|it| it["key"].as_str().unwrap().to_owned()).collect()
+        };
+        let first = api.lease("w1").await;
+        api.call(&first, "checkpoints", first.said(secret("in-a"))).await.ok();
+        assert_eq!(keys(read(&first).await.ok()), ["in-a"]);
+        api.complete(&first, output(json!("OUT"))).await.ok();
+        read(&first).await.problem(410, "task_expired").has("verdict", "CANCELLED");
+        let second = api.of_queue("other").await.remove(0);
+        assert!(keys(read(&second).await.ok()).is_empty());
+        api.call(&second, "checkpoints", second.said(secret("in-b"))).await.ok();
+        assert_eq!(keys(read(&second).await.ok()), ["in-b"]);
+        read(&first).await.problem(410, "task_expired");
+        api.complete(&second, output(json!("END"))).await.ok();
+        read(&second).await.problem(409, "task_already_terminal");
+    }
+}
+
+#[tokio::test]
 async fn steps_run_one_after_the_other_each_in_its_own_queue() {
     for api in both().await {
         // S2-58: a step starts when the one before it has ended, with what that one returned.
