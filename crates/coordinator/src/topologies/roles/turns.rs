@@ -95,6 +95,17 @@ pub(crate) struct Claim {
     pub(crate) caller: Caller,
 }
 
+/// What a claim is about, as the task is now.
+enum Claimed {
+    /// Nothing that this role ever had.
+    Nothing,
+    /// Something is left to decide.
+    Turn(Box<Told>),
+    /// The task goes on, and not with this role: an executor may have it.
+    Elsewhere,
+    Ended,
+}
+
 impl Roles {
     /// Takes turns of a scheduler or gate, waiting until there is one.
     pub(crate) async fn take_turns(
@@ -262,26 +273,23 @@ impl Roles {
         }))
     }
 
-    /// The turn of a claim as it is now, if there is something left to decide; no answer if the task is none of this role.
-    async fn told_again(
-        &self,
-        place: &Place,
-        claim: &Claim,
-    ) -> Result<Option<Option<Told>>, Interrupted> {
+    /// What a claim is about now.
+    async fn told_again(&self, place: &Place, claim: &Claim) -> Result<Claimed, Interrupted> {
         let found = self.coordinator.browse().find(&claim.key).await?;
-        let Some(StoredTask { subject, spec }) = found else { return Ok(None) };
+        let Some(StoredTask { subject, spec }) = found else { return Ok(Claimed::Nothing) };
         if !self.belongs(place, &spec).await? {
-            return Ok(None);
+            return Ok(Claimed::Nothing);
         }
-        let Some(task) = subject.live() else { return Ok(Some(None)) };
+        let Some(task) = subject.live() else { return Ok(Claimed::Ended) };
         let Caller { lease: claimed, epoch, .. } = claim.caller;
         // This lease was never granted with this fence.
         if task.lease().is_some_and(|it| it.id == claimed && it.fence.epoch() != epoch) {
-            return Ok(None);
+            return Ok(Claimed::Nothing);
         }
         let stage = task.stages().map(|it| it.stage().key.clone());
         let key = spec.key.as_ref().map(Text::as_str);
-        Ok(Some(self.told(place, &claim.key, key, spec.input.as_str(), stage).await?))
+        let told = self.told(place, &claim.key, key, spec.input.as_str(), stage).await?;
+        Ok(told.map_or(Claimed::Elsewhere, |told| Claimed::Turn(Box::new(told))))
     }
 
     /// Whether a task is an event or a work order of this role, whatever became of it.
@@ -314,9 +322,9 @@ impl Roles {
         claim: &Claim,
     ) -> Result<Result<(Time, Told), Answer>, Interrupted> {
         let told = match self.told_again(place, claim).await? {
-            Some(Some(told)) => told,
-            Some(None) => return Ok(Err(over())),
-            None => return Ok(Err(no_turn())),
+            Claimed::Turn(told) => *told,
+            Claimed::Elsewhere | Claimed::Ended => return Ok(Err(over())),
+            Claimed::Nothing => return Ok(Err(no_turn())),
         };
         let beat = Heartbeat { caller: claim.caller.clone(), progress: None };
         let answered = self.coordinator.heartbeat(claim.key.clone(), beat).await?;
@@ -333,8 +341,11 @@ impl Roles {
         claim: &Claim,
         why: &str,
     ) -> Result<Answer, Interrupted> {
-        if self.told_again(place, claim).await?.is_none() {
-            return Ok(no_turn());
+        match self.told_again(place, claim).await? {
+            // The one who returned an order that has ended since asks again, and is told what came of it.
+            Claimed::Turn(_) | Claimed::Ended => {}
+            // What is leased elsewhere, such as to an executor, is not for this role to end.
+            Claimed::Elsewhere | Claimed::Nothing => return Ok(no_turn()),
         }
         let fault = Fault {
             category: Category::Infrastructure,
@@ -359,7 +370,11 @@ impl Roles {
         claim: &Claim,
         decision: &Decision,
     ) -> Result<Answer, Interrupted> {
-        let Some(told) = self.told_again(place, claim).await? else { return Ok(no_turn()) };
+        let told = match self.told_again(place, claim).await? {
+            Claimed::Turn(told) => Some(*told),
+            Claimed::Elsewhere | Claimed::Ended => None,
+            Claimed::Nothing => return Ok(no_turn()),
+        };
         let said = serde_json::to_string(decision).expect("a decision has only text keys");
         let digest = Digest::of(&[b"decided", said.as_bytes()]);
         let decided = match &told {

@@ -399,6 +399,69 @@ async fn a_turn_whose_process_is_silent_goes_to_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_role_does_not_end_what_an_executor_holds() {
+    // S0-38, A0-2: the lease of an executor can be read in the history of its run.
+    for api in both().await {
+        apply(&api, BAKERY).await;
+        risen(&api, "a").await;
+        let turn = turn(&api, "oven-keeper", "w").await;
+        propose(&api, "oven-keeper", "w", &turn["claim"], ordered(&turn)).await.ok();
+        let lease = executor(&api).await;
+        let mut claim = turn["claim"].clone();
+        claim["taskId"] = json!(lease.task);
+        claim["attempt"] = json!(lease.attempt());
+        for member in ["leaseId", "fence"] {
+            claim[member] = lease.envelope[member].clone();
+        }
+        let stolen = json!({"workerId": "w1", "claim": claim, "reason": "mine"});
+        role(&api, "taster", "turns/return", stolen.clone()).await.problem(404, "task_not_found");
+        assert_ne!(role(&api, "taster", "turns/renew", stolen).await.status, 200);
+        let golden = json!({"outcome": "SUCCEEDED", "output": {"colour": "golden"}});
+        api.complete(&lease, golden).await.has("verdict", "COMMITTED");
+        // At its gate the order is a turn of the role, which may give it back, also twice.
+        let turn = self::turn(&api, "taster", "w").await;
+        let back = json!({"workerId": "w", "claim": turn["claim"], "reason": "later"});
+        role(&api, "taster", "turns/return", back.clone()).await.ok();
+        role(&api, "taster", "turns/return", back).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_was_revoked_while_it_waited_gets_no_turn() {
+    for api in both().await {
+        apply(&api, BAKERY).await;
+        let wanted = json!({"roles": ["worker"], "queues": ["role:bakery/oven-keeper"]});
+        let made = api.post("/v1/keys", &api.admin_key, wanted).await;
+        let (id, secret) = (made.body["key"]["keyId"].as_str().unwrap(), made.text("secret"));
+        let take = json!({"workerId": "w", "max": 1, "waitMs": 20_000});
+        let path = "/v1/deployments/bakery/roles/oven-keeper/turns";
+        let waiting = async {
+            api.post(path, &secret, take).await.problem(401, "unauthenticated");
+        };
+        let revoked = async {
+            until_waiting(&api).await;
+            api.post(&format!("/v1/keys/{id}/revoke"), &api.admin_key, json!({})).await.ok();
+            risen(&api, "a").await;
+        };
+        tokio::join!(waiting, revoked);
+        // What was granted to it went back at once.
+        turn(&api, "oven-keeper", "w2").await;
+    }
+}
+
+/// Waits until a process waits for a turn.
+async fn until_waiting(api: &TestServer) {
+    let line = "tenure_polls_waiting 0\n";
+    for _ in 0..LOOKS_MAX {
+        if !api.get("/metrics").await.body.as_str().unwrap().contains(line) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("nobody waits");
+}
+
+#[tokio::test]
 async fn a_turn_is_read_again_when_its_artifact_has_changed_and_may_be_given_back() {
     // S0-45, A0-14: what a person does meanwhile counts.
     for api in both().await {
