@@ -1,9 +1,10 @@
 //! Which refused calls are written to the audit. All of them are counted; their rows are limited, so
 //! that an attacker cannot fill the disk.
 //!
-//! Each principal may cause a few rows an hour, all callers without a key count as one principal,
-//! and all principals together have a separate bound. Unwritten refusals are not lost: the next row
-//! of the same principal says how many it stands for.
+//! Each principal may cause a few rows an hour, and all callers without a key count as one principal. All principals of a
+//! tenant together have a bound, so that a tenant that makes keys to be refused silences no other, and so have all
+//! tenants. Unwritten refusals are not lost while the process lives: the next row of the same principal says how many
+//! it stands for.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -14,8 +15,11 @@ use verdict::{Name, Scope, Span, Text, Time};
 /// Enough to see that something is wrong, and what.
 const ROWS_PER_PRINCIPAL: u32 = 10;
 
-/// A thousand misbehaving keys still write less than a megabyte a day.
-const ROWS_OF_ALL: u32 = 100;
+/// A thousand misbehaving keys of a tenant still write less than a megabyte a day.
+const ROWS_PER_TENANT: u32 = 100;
+
+/// Fifty tenants at their bound still write less than fifty megabytes a day.
+const ROWS_OF_ALL: u32 = 5_000;
 
 const WINDOW: Span = Span::from_secs(3600);
 
@@ -31,6 +35,8 @@ pub(crate) struct DeniedCall<'a> {
     /// Method and route pattern, never the path that was sent.
     pub(crate) route: String,
     pub(crate) code: &'a str,
+    /// How often, if it was an item of a batch.
+    pub(crate) times: u32,
     pub(crate) request: &'a str,
 }
 
@@ -43,6 +49,8 @@ pub(crate) struct DenialLog {
 struct DenialCounts {
     /// Bounded by the number of keys: only known keys have an entry.
     by_principal: HashMap<Name, Count>,
+    /// Bounded by the number of tenants that have keys.
+    by_tenant: HashMap<Name, Count>,
     all: Count,
 }
 
@@ -67,16 +75,22 @@ impl DenialLog {
     pub(crate) fn note(&self, refusal: &DeniedCall<'_>, now: Time) -> Option<Audit> {
         let (actor, scope) = refusal.by.cloned().unwrap_or((ANONYMOUS.into(), Scope::default()));
         let mut counts = self.counts.lock().expect("no code panics while it counts");
-        let DenialCounts { by_principal, all } = &mut *counts;
+        let DenialCounts { by_principal, by_tenant, all } = &mut *counts;
         let count = by_principal.entry(actor.clone()).or_default();
-        count.roll(now);
-        all.roll(now);
-        count.silent = count.silent.saturating_add(1);
-        if count.rows >= ROWS_PER_PRINCIPAL || all.rows >= ROWS_OF_ALL {
+        let tenant = by_tenant.entry(scope.tenant.clone()).or_default();
+        for it in [&mut *count, &mut *tenant, &mut *all] {
+            it.roll(now);
+        }
+        count.silent = count.silent.saturating_add(refusal.times);
+        let is_full = count.rows >= ROWS_PER_PRINCIPAL
+            || tenant.rows >= ROWS_PER_TENANT
+            || all.rows >= ROWS_OF_ALL;
+        if is_full {
             return None;
         }
-        count.rows += 1;
-        all.rows += 1;
+        for it in [&mut *count, tenant, all] {
+            it.rows += 1;
+        }
         Some(Audit {
             at: now,
             scope,
@@ -98,7 +112,13 @@ mod tests {
     use super::*;
 
     fn refusal<'a>(by: Option<&'a (Name, Scope)>) -> DeniedCall<'a> {
-        DeniedCall { by, route: "POST /v1/runs".to_owned(), code: "forbidden", request: "req_1" }
+        DeniedCall {
+            by,
+            route: "POST /v1/runs".to_owned(),
+            code: "forbidden",
+            times: 1,
+            request: "req_1",
+        }
     }
 
     fn principal(n: u32) -> (Name, Scope) {
@@ -125,11 +145,30 @@ mod tests {
     }
 
     #[test]
-    fn all_together_have_a_bound_too() {
+    fn a_tenant_that_makes_keys_to_be_refused_silences_no_other() {
         let refusals = DenialLog::default();
         let now = Time::from_millis(HOUR);
-        let principals: Vec<_> = (0..1000).map(principal).collect();
-        let notes = principals.iter().filter_map(|it| refusals.note(&refusal(Some(it)), now));
-        assert_eq!(notes.count(), ROWS_OF_ALL as usize);
+        let noisy: Vec<_> = (0..1000).map(principal).collect();
+        let rows = noisy.iter().filter_map(|it| refusals.note(&refusal(Some(it)), now)).count();
+        assert_eq!(rows, ROWS_PER_TENANT as usize);
+        let other = (Name::from("k"), Scope::new("globex", "main"));
+        assert!(refusals.note(&refusal(Some(&other)), now).is_some());
+    }
+
+    #[test]
+    fn all_tenants_together_have_a_bound_too() {
+        let refusals = DenialLog::default();
+        let now = Time::from_millis(HOUR);
+        let one = |n| (Name::from(format!("k{n}")), Scope::new(format!("t{n}"), "main"));
+        let rows =
+            (0..2 * ROWS_OF_ALL).filter(|n| refusals.note(&refusal(Some(&one(*n))), now).is_some());
+        assert_eq!(rows.count(), ROWS_OF_ALL as usize);
+    }
+
+    #[test]
+    fn items_of_a_batch_count_each() {
+        let (refusals, by) = (DenialLog::default(), principal(1));
+        let batch = DeniedCall { times: 71, ..refusal(Some(&by)) };
+        assert_eq!(refusals.note(&batch, Time::from_millis(HOUR)).unwrap().times, 71);
     }
 }

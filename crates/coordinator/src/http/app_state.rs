@@ -308,6 +308,15 @@ impl AppState {
         });
     }
 
+    /// Refuses to answer a call whose key became invalid while the call waited.
+    pub(super) fn check_still_valid(&self, key: &Name) -> Result<(), ApiError> {
+        if self.inner.keys.is_usable(key.as_str(), self.coordinator.now()) {
+            return Ok(());
+        }
+        let message = "the API key became invalid while this call waited";
+        Err(ApiError::new(Code::Unauthenticated, message))
+    }
+
     /// A name for this process, among those that share a database.
     pub(crate) fn process_name(&self) -> verdict::Name {
         verdict::Name::from(format!("{:08x}", self.inner.process))

@@ -1,19 +1,22 @@
 //! `GET /v1/audit`: administrative acts and refused calls, for administrators; and whether the log is
 //! unmodified.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
+use axum::response::Response;
 use store::{Administration, Audit, Audited, Browse};
-use verdict::{Digest, Name};
+use verdict::{Digest, Name, Scope, Text};
 use wire::Code;
 use wire::admin::{AuditEntry, AuditFinding, AuditLog, AuditQuery, AuditVerified};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 
 use super::api_error::ApiError;
-use super::app_state::AppState;
+use super::app_state::{AppState, RequestId};
 use super::translate::{query, time};
 use crate::admit::AuditorPrincipal;
 use crate::admit::administer::Reach;
@@ -84,31 +87,62 @@ fn view(audited: Audited) -> AuditEntry {
     }
 }
 
+/// Writes to the audit what was done. A call that does it is an act ([`super::routes::Route::is_act`]), so its caller cannot keep
+/// the entry from being written by hanging up.
+pub(super) async fn note_act(
+    app: &AppState,
+    (scope, by): (&Scope, &Name),
+    action: &'static str,
+    object: &str,
+    RequestId(request): RequestId,
+) -> Result<(), ApiError> {
+    let audit = Audit {
+        at: app.coordinator.now(),
+        scope: scope.clone(),
+        actor: by.clone(),
+        action: action.into(),
+        object: Text::from(object),
+        code: None,
+        times: 1,
+        before: None,
+        after: None,
+        request: Some(Name::new(request)),
+        seal: None,
+    };
+    let act = Administration { audit: vec![audit], ..Administration::default() };
+    Ok(app.decided(app.coordinator.administer(act)).await??)
+}
+
+/// Which refusals are recorded. Expired tokens are not: honest workers that were asleep send them every day.
+fn is_recorded(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unauthenticated
+            | Code::InvalidToken
+            | Code::Forbidden
+            | Code::DebounceForbidden
+            | Code::ApprovalClosed
+            | Code::ApprovalDigestMismatch
+            | Code::AlreadyVoted
+            | Code::ApprovalForbidden
+    )
+}
+
 /// Records who was refused, within bounds. No request waits for it: the answer is the same either way.
-///
-/// Expired tokens are not recorded: honest workers that were asleep send them every day.
 pub(super) fn note_denial(
     app: &AppState,
     error: &ApiError,
     route: impl FnOnce() -> String,
     request: &str,
 ) {
-    let is_recorded = matches!(
-        error.code,
-        Code::Unauthenticated
-            | Code::InvalidToken
-            | Code::Forbidden
-            | Code::ApprovalClosed
-            | Code::ApprovalDigestMismatch
-            | Code::AlreadyVoted
-            | Code::ApprovalForbidden
-    );
-    if !is_recorded {
-        return;
+    if is_recorded(error.code) {
+        let code = error.code.as_str();
+        note(app, &DeniedCall { by: error.by.as_deref(), route: route(), code, times: 1, request });
     }
-    let code = error.code.as_str();
-    let denied = DeniedCall { by: error.by.as_deref(), route: route(), code, request };
-    let Some(audit) = app.inner.denials.note(&denied, app.coordinator.now()) else { return };
+}
+
+fn note(app: &AppState, denied: &DeniedCall<'_>) {
+    let Some(audit) = app.inner.denials.note(denied, app.coordinator.now()) else { return };
     let coordinator = app.coordinator.clone();
     app.inner.background.spawn(async move {
         let act = Administration { audit: vec![audit], ..Administration::default() };
@@ -116,4 +150,50 @@ pub(super) fn note_denial(
             tracing::warn!(%error, "cannot write a refusal to the audit");
         }
     });
+}
+
+tokio::task_local! {
+    /// The items that the call of this task has refused so far.
+    static REFUSED_ITEMS: RefCell<RefusedItems>;
+}
+
+/// How often items of a batch were refused, by code: the batch itself is answered with 200.
+#[derive(Clone, Default)]
+pub(super) struct RefusedItems(BTreeMap<&'static str, u32>);
+
+impl RefusedItems {
+    pub(super) fn note(
+        self,
+        app: &AppState,
+        by: Option<&(Name, Scope)>,
+        route: impl Fn() -> String,
+        request: &str,
+    ) {
+        for (code, times) in self.0 {
+            note(app, &DeniedCall { by, route: route(), code, times, request });
+        }
+    }
+}
+
+/// Notes that an item of a batch was refused.
+pub(super) fn note_item(error: &ApiError) {
+    if is_recorded(error.code) {
+        // Outside of a request, as in a test of a handler alone, there is nobody to tell.
+        let _ = REFUSED_ITEMS.try_with(|items| {
+            *items.borrow_mut().0.entry(error.code.as_str()).or_default() += 1;
+        });
+    }
+}
+
+/// The answer of a route, with the items that it refused.
+pub(super) async fn with_refused_items(answering: impl Future<Output = Response>) -> Response {
+    let answering = async {
+        let mut answered = answering.await;
+        let refused = REFUSED_ITEMS.with(RefCell::take);
+        if !refused.0.is_empty() {
+            answered.extensions_mut().insert(refused);
+        }
+        answered
+    };
+    REFUSED_ITEMS.scope(RefCell::default(), answering).await
 }

@@ -8,7 +8,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use verdict::Name;
+use verdict::{Name, Scope};
 use wire::Code;
 
 use super::api_error::ApiError;
@@ -64,11 +64,20 @@ pub(super) async fn authenticate(
 #[derive(Clone)]
 pub(super) struct TenantOf(pub(super) Name);
 
+/// The key of a request. What is refused is refused to it, and a read that waited is not answered if it became invalid meanwhile.
+#[derive(Clone)]
+pub(super) struct KeyOf {
+    pub(super) id: Name,
+    pub(super) scope: Scope,
+}
+
 fn leave<P: Principal + Clone + Send + Sync + 'static>(
     principal: P,
     parts: &mut Parts,
 ) -> Result<(), ApiError> {
     parts.extensions.insert(TenantOf(principal.key().scope.tenant.clone()));
+    let key = principal.key();
+    parts.extensions.insert(KeyOf { id: key.id.clone(), scope: key.scope.clone() });
     parts.extensions.insert(principal);
     Ok(())
 }

@@ -5,12 +5,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use store::{Administration, Audit, Browse, SpendQuery};
+use store::{Browse, SpendQuery};
 use verdict::budget::Amounts;
 use verdict::scope_budget::{
     BudgetCall, BudgetRequest, Level, Period, ScopeBudget, WHOLE_TENANT, whole_tenant,
 };
-use verdict::{Answer, Limits, Name, Scope, Text, Time, Unit};
+use verdict::{Answer, Limits, Name, Scope, Time, Unit};
 use wire::answers::{BudgetAmounts, BudgetLeft};
 use wire::requests::SoftLimits;
 use wire::scope_budgets::{ScopeBudget as View, ScopeBudgets, SetBudget};
@@ -18,6 +18,7 @@ use wire::{BudgetPeriod, BudgetState, Code};
 
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
+use super::audit::note_act;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::submit::unexpected;
 use super::translate::time;
@@ -123,32 +124,18 @@ fn check_count(app: &AppState, scope: &Scope, budget: &ScopeBudget) -> Result<()
 async fn put(
     app: &AppState,
     principal: &AdminPrincipal,
-    RequestId(id): RequestId,
+    request: RequestId,
     scope: &Scope,
     budget: &ScopeBudget,
 ) -> Result<(), ApiError> {
     let by = principal.key().clone();
     let (scope, call) = (scope.clone(), BudgetCall::Set(budget.clone()));
-    let request = BudgetRequest { scope: scope.clone(), call, by: Some(by.clone()) };
-    let answered = app.decided(app.coordinator.budget(request)).await??;
+    let asked = BudgetRequest { scope: scope.clone(), call, by: Some(by.clone()) };
+    let answered = app.decided(app.coordinator.budget(asked)).await??;
     if !matches!(answered.answer, Answer::Budget(_)) {
         return Err(unexpected(&answered.answer));
     }
-    let audit = Audit {
-        at: app.coordinator.now(),
-        object: Text::from(scope.workspace.as_str()),
-        scope,
-        actor: by,
-        action: SET.into(),
-        code: None,
-        times: 1,
-        before: None,
-        after: None,
-        request: Some(Name::new(id)),
-        seal: None,
-    };
-    let act = Administration { audit: vec![audit], ..Administration::default() };
-    Ok(app.decided(app.coordinator.administer(act)).await??)
+    note_act(app, (&scope, &by), SET, scope.workspace.as_str(), request).await
 }
 
 /// Each budget with what is used of it, through all coordinators.

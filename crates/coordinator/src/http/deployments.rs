@@ -14,10 +14,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use store::objects::ObjectFilter;
-use store::{Administration, Audit, Browse, PAGE_BYTES_MAX};
+use store::{Browse, PAGE_BYTES_MAX};
 use topology::Topology;
 use verdict::topology::TopologyRefusal;
-use verdict::{Answer, Name, Object, ObjectKey, ObjectType, Scope, Text};
+use verdict::{Answer, Name, Object, ObjectKey, ObjectType, Scope};
 use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::topologies::{
     ApplyTopology, DeploymentCall, DeploymentList, DeploymentView, EventRequested, ListDeployments,
@@ -27,6 +27,7 @@ use wire::{Code, DeploymentState};
 
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
+use super::audit::note_act;
 use super::body::{API_BYTES_MAX, JsonBody, LARGE_BYTES_MAX};
 use super::submit::unexpected;
 use super::translate::{query, time};
@@ -221,27 +222,14 @@ async fn administer(
     principal: &AdminPrincipal,
     named: (&str, u32),
     call: TopologyCall,
-    (action, RequestId(request)): (&'static str, RequestId),
+    (action, request): (&'static str, RequestId),
 ) -> Result<DeploymentRow, ApiError> {
     app.coordinator.refuse_if_draining()?;
     let item = asked(principal.scope(), named, call, principal.key());
     let object = object(decided(app, item).await?)?;
     let row = deployment_of(&object).ok_or_else(not_found)?;
-    let audit = Audit {
-        at: app.coordinator.now(),
-        scope: principal.scope().clone(),
-        actor: principal.key().clone(),
-        action: action.into(),
-        object: Text::from(named.0),
-        code: None,
-        times: 1,
-        before: None,
-        after: None,
-        request: Some(Name::new(request)),
-        seal: None,
-    };
-    let act = Administration { audit: vec![audit], ..Administration::default() };
-    app.decided(app.coordinator.administer(act)).await??;
+    let by = (principal.scope(), principal.key());
+    note_act(app, by, action, named.0, request).await?;
     Ok(row)
 }
 

@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use delivery::Target;
 use store::effects::StoredEndpoint;
-use store::{Administration, Audit};
 use verdict::effect::{Declared, Endpoint, EndpointStatus, OnDead};
 use verdict::{Name, Scope, Span, Text};
 use webhook::Secret;
@@ -21,6 +20,7 @@ use wire::{Code, EndpointState};
 
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
+use super::audit::note_act;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::queue_limit::check_unreserved;
 use super::translate::time;
@@ -155,7 +155,7 @@ pub(super) async fn check_endpoints(app: &AppState, item: &Item) -> Result<(), A
 async fn carry_out(
     app: &AppState,
     principal: &AdminPrincipal,
-    RequestId(request): RequestId,
+    request: RequestId,
     name: Name,
     wanted: EndpointChange,
     action: &'static str,
@@ -164,21 +164,7 @@ async fn carry_out(
     let (scope, by) = (principal.scope().clone(), principal.key().clone());
     let changing = change(&app.coordinator, (scope.clone(), name.clone()), wanted, by.clone());
     let stored = app.decided(changing).await??.map_err(refused)?;
-    let audit = Audit {
-        at: app.coordinator.now(),
-        scope,
-        actor: by,
-        action: action.into(),
-        object: Text::from(name.as_str()),
-        code: None,
-        times: 1,
-        before: None,
-        after: None,
-        request: Some(Name::new(request)),
-        seal: None,
-    };
-    let act = Administration { audit: vec![audit], ..Administration::default() };
-    app.decided(app.coordinator.administer(act)).await??;
+    note_act(app, (&scope, &by), action, name.as_str(), request).await?;
     Ok(stored)
 }
 

@@ -28,7 +28,8 @@ pub(super) async fn flow_keys(
     let ListFlowKeys { key, after, limit } = query(&uri)?;
     if principal.queues().is_some() {
         let message = "flow keys span queues; use a key without a limit to queues";
-        return Err(ApiError::new(Code::Forbidden, message));
+        let error = ApiError::new(Code::Forbidden, message);
+        return Err(error.by(principal.key(), principal.scope()));
     }
     let limit = limit.unwrap_or(PAGE_ITEMS_DEFAULT) as usize;
     let filter = FlowFilter {

@@ -10,6 +10,7 @@ use wire::{BatchItem, Verdict, parse_batch};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
+use super::audit::note_item;
 use super::caller::{caller, verify};
 use super::checkpoint::check_watched;
 use super::endpoints::check_endpoints;
@@ -110,7 +111,10 @@ pub(super) async fn answer_all<C: BatchedCall>(
                 C::answer(app, &sent, reply).await
             }
         };
-        answers.push(answered.unwrap_or_else(|error| C::refused(RefusedItem::new(task_id, error))));
+        answers.push(answered.unwrap_or_else(|error| {
+            note_item(&error);
+            C::refused(RefusedItem::new(task_id, error))
+        }));
     }
     Ok(answers)
 }

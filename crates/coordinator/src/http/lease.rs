@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use store::{Resources, Spec};
 use verdict::{Name, Scope, Task, TaskId, Text};
-use wire::Code;
 use wire::answers::{Envelope, Leases, Signal};
 use wire::limits::INTEGER_MAX;
 use wire::names::ORIGIN_LABEL;
@@ -45,13 +44,10 @@ pub(super) async fn lease(
     let poll = Poll { build, ..poll(principal.scope(), request, wait) };
     let asked = app.coordinator.lease_or_signal(poll);
     let (granted, signalled) = app.decided_after(wait, asked).await??;
-    if !app.inner.keys.is_usable(principal.key().as_str(), app.coordinator.now()) {
-        // The key became invalid while its poll waited: its grants are handed back at once.
+    if let Err(invalid) = app.check_still_valid(principal.key()) {
+        // Its grants are handed back at once.
         app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
-        return Err(ApiError::new(
-            Code::Unauthenticated,
-            "the API key became invalid while this call waited",
-        ));
+        return Err(invalid);
     }
     let reach = |granted: &Granted| Reach::of(granted, &queues, kinds.as_deref());
     let leases = envelopes(&app, principal.key(), &granted, reach).await?;

@@ -19,8 +19,8 @@ use wire::Code;
 
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
-use super::audit::note_denial;
-use super::authenticate::{TenantOf, authenticate};
+use super::audit::{RefusedItems, note_denial, with_refused_items};
+use super::authenticate::{KeyOf, TenantOf, authenticate};
 use super::byte_budget::{UnreadAnswer, too_much_held};
 use super::read_share::TENANT;
 use super::routes::{Audience, LEASES, PriorityClass, Route, RouteIndex, answering};
@@ -33,11 +33,21 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The state of the middleware: the application, and the table of routes.
 type Served = (AppState, Arc<RouteIndex>);
 
-pub(super) async fn handle(
-    State((app, routes)): State<Served>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn handle(State(served): State<Served>, request: Request, next: Next) -> Response {
+    let route = MatchedRequest::of(&request, &served.1).route().cloned();
+    if !route.is_some_and(|route| route.is_act()) {
+        return serve(served, request, next).await;
+    }
+    // An act goes on when its caller hangs up: nobody acts, or is refused, without a record of it.
+    let background = served.0.inner.background.clone();
+    let acting = background.spawn(serve(served, request, next));
+    acting.await.unwrap_or_else(|_| {
+        ApiError::new(Code::Internal, "the coordinator stopped in the middle of this call")
+            .into_response()
+    })
+}
+
+async fn serve((app, routes): Served, mut request: Request, next: Next) -> Response {
     let matched = MatchedRequest::of(&request, &routes);
     let request_id = app.request_id();
     request.extensions_mut().insert(RequestId(request_id.clone()));
@@ -71,7 +81,8 @@ async fn answer(
         return error.into_response();
     }
     let tenant = parts.extensions.get::<TenantOf>().cloned();
-    let answering = next.run(Request::from_parts(parts, body));
+    let key = parts.extensions.get::<KeyOf>().cloned();
+    let answering = with_refused_items(next.run(Request::from_parts(parts, body)));
     let Some(TenantOf(tenant)) = tenant else { return answering.await };
     let route = matched.route();
     if route.is_some_and(|route| route.intake != Some(PriorityClass::Leased))
@@ -79,7 +90,14 @@ async fn answer(
     {
         return too_much_held(full, ANSWERS).into_response();
     }
-    let answered = TENANT.scope(tenant.clone(), answering).await;
+    let mut answered = TENANT.scope(tenant.clone(), answering).await;
+    if let Some(key) = key {
+        let is_read = route.is_some_and(|route| route.intake.is_none());
+        if is_read && let Err(invalid) = app.check_still_valid(&key.id) {
+            return invalid.into_response();
+        }
+        answered.extensions_mut().insert(key);
+    }
     hold_until_read(app, route, &tenant, answered)
 }
 
@@ -179,7 +197,12 @@ fn attach_problem(
     matched: &MatchedRequest<'_>,
     request_id: &str,
 ) -> Response {
+    let key = response.extensions_mut().remove::<KeyOf>().map(|key| Box::new((key.id, key.scope)));
+    if let Some(refused) = response.extensions_mut().remove::<RefusedItems>() {
+        refused.note(app, key.as_deref(), || matched.pattern(), request_id);
+    }
     let Some(error) = response.extensions_mut().remove::<ApiError>() else { return response };
+    let error = ApiError { by: error.by.or(key), ..error };
     note_denial(app, &error, || matched.pattern(), request_id);
     let verdict = error.worker_verdict().filter(|_| matched.wants_verdict());
     let code = error.code;

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use store::objects::{ObjectChange, ObjectFilter, ObjectLogFilter};
 use store::recovery::{candidate_key, candidate_of};
-use store::{Administration, Audit, Browse, PAGE_BYTES_MAX};
+use store::{Browse, PAGE_BYTES_MAX};
 use verdict::recovery::{
     Deciders, Evaluator, OutOfScope, PolicyCall, PolicyRequest, RecoveryPolicy, RecoveryRefusal,
     Terms,
@@ -24,6 +24,7 @@ use wire::{Code, RecoveryEvaluator};
 
 use super::api_error::ApiError;
 use super::app_state::{AppState, RequestId};
+use super::audit::note_act;
 use super::body::{API_BYTES_MAX, JsonBody};
 use super::submit::unexpected;
 use super::translate::{query, time};
@@ -137,7 +138,7 @@ fn deciders(asked: EscalationTerms) -> Deciders {
 async fn change(
     app: &AppState,
     principal: &AdminPrincipal,
-    RequestId(id): RequestId,
+    request: RequestId,
     name: &str,
     call: PolicyCall,
 ) -> Result<RecoveryPolicy, ApiError> {
@@ -147,28 +148,15 @@ async fn change(
         PolicyCall::Set(_) => SET,
         PolicyCall::Delete(_) => DELETED,
     };
-    let audit = Audit {
-        at: app.coordinator.now(),
-        scope: scope.clone(),
-        actor: by.clone(),
-        action: action.into(),
-        object: Text::from(name),
-        code: None,
-        times: 1,
-        before: None,
-        after: None,
-        request: Some(Name::new(id)),
-        seal: None,
-    };
-    let request = PolicyRequest { scope, call, by };
-    let answered = app.decided(app.coordinator.recovery_policy(request)).await??;
+    let asked = PolicyRequest { scope, call, by };
+    let answered = app.decided(app.coordinator.recovery_policy(asked)).await??;
     let stored = match answered.answer {
         Answer::Policy(policy) => *policy,
         Answer::Refused(refusal) => return Err(refusal.into()),
         other => return Err(unexpected(&other)),
     };
-    let act = Administration { audit: vec![audit], ..Administration::default() };
-    app.decided(app.coordinator.administer(act)).await??;
+    let by = (principal.scope(), principal.key());
+    note_act(app, by, action, name, request).await?;
     Ok(stored)
 }
 

@@ -77,6 +77,13 @@ pub struct Route {
     pub intake: Option<PriorityClass>,
 }
 
+impl Route {
+    /// Whether a person in charge acts with it: such a call, or its refusal, goes into the audit.
+    pub(super) fn is_act(&self) -> bool {
+        self.intake.is_some() && matches!(self.audience, Audience::Admin | Audience::Approver)
+    }
+}
+
 /// A route with its handler.
 pub(super) struct ServedRoute {
     route: Route,

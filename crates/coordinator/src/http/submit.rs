@@ -14,6 +14,7 @@ use wire::{Code, FieldError, Submit, TraceContext, parse_submit};
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
+use super::audit::note_item;
 use super::body::{JsonBody, LARGE_BYTES_MAX};
 use super::caller::run_id;
 use super::ends::ended_run;
@@ -142,7 +143,8 @@ async fn end_of(
         return None;
     }
     let key = TaskKey { scope: principal.scope().clone(), id: run_id(&accepted.run_id)? };
-    ended_run(app, &key, Sight::of(principal), wait).await.ok().flatten().map(Box::new)
+    let run = ended_run(app, &key, Sight::of(principal), wait).await.ok().flatten();
+    run.filter(|_| app.check_still_valid(principal.key()).is_ok()).map(Box::new)
 }
 
 /// Submits one run: 201, or 200 if it was submitted before under its key.
@@ -194,6 +196,7 @@ async fn submit_many(
 }
 
 fn refused(error: ApiError) -> SubmitResult {
+    note_item(&error);
     let ApiError { code, message, verdict: _, state, attempts: _, field, retry_after: _, by: _ } =
         error;
     let (error, message) = (Some(code.as_str().to_owned()), Some(message));

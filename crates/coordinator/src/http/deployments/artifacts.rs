@@ -15,7 +15,8 @@ use wire::limits::PAGE_ITEMS_DEFAULT;
 use wire::topologies::{ArtifactList, ArtifactView, CreateArtifact, ListArtifacts, MoveArtifact};
 
 use super::super::api_error::ApiError;
-use super::super::app_state::AppState;
+use super::super::app_state::{AppState, RequestId};
+use super::super::audit::note_act;
 use super::super::body::{API_BYTES_MAX, JsonBody};
 use super::super::translate::query;
 use super::{
@@ -24,6 +25,9 @@ use super::{
 use crate::admit::{ApproverPrincipal, ClientPrincipal, ReaderPrincipal};
 use crate::item::TopologyCall;
 use crate::topologies::rows::{ArtifactRow, DeploymentRow, artifact_key, artifact_parent};
+
+/// The action in the audit.
+const APPROVED: &str = "artifact.approved";
 
 pub(in crate::http) async fn list(
     State(app): State<AppState>,
@@ -103,10 +107,16 @@ pub(in crate::http) async fn approve(
     State(app): State<AppState>,
     principal: ApproverPrincipal,
     Path(path): Path<(String, String, String)>,
+    request: RequestId,
     JsonBody(body): JsonBody<API_BYTES_MAX>,
 ) -> Result<Json<ArtifactView>, ApiError> {
     let wanted = wire::parse(&body)?;
-    move_artifact(&app, principal.scope(), principal.key(), path, wanted, true).await
+    let (deployment, kind, id) = &path;
+    let object = format!("{deployment}/{kind}/{id}");
+    let moved = move_artifact(&app, principal.scope(), principal.key(), path, wanted, true).await?;
+    let by = (principal.scope(), principal.key());
+    note_act(&app, by, APPROVED, &object, request).await?;
+    Ok(moved)
 }
 
 async fn move_artifact(

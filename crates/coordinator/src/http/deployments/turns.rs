@@ -58,6 +58,10 @@ pub(in crate::http) async fn take(
         told = app.decided_after(wait, taking).await??;
         turns = told.iter().map(|it| turn(it, None)).collect();
     }
+    if let Err(invalid) = app.check_still_valid(principal.key()) {
+        app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
+        return Err(invalid);
+    }
     let versions = versions(&told, &known);
     let answer = Turns { turns, versions, server_time: app.server_time() };
     if granted.is_empty() {

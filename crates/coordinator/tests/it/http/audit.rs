@@ -1,6 +1,7 @@
 //! Who changed what and who was refused, as the audit shows it to administrators.
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 
 use super::test_server::{TestServer, both};
 
@@ -55,6 +56,65 @@ async fn every_change_of_a_key_has_its_entry() {
         assert_eq!(founding.len(), 5);
         let text = json!(log).to_string();
         assert!(!text.contains(made.text("secret").split('_').nth(2).unwrap()));
+    }
+}
+
+/// How often a caller hangs up before a test gives up: one of them is fast enough.
+const HANG_UPS_MAX: usize = 80;
+
+/// How often a condition is looked at before a test gives up.
+const LOOKS_MAX: usize = 3_000;
+
+/// Sends a call and does not wait for its answer.
+async fn hang_up(api: &TestServer, path: &str, body: &Value) {
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        api.admin_key,
+        body.len()
+    );
+    api.connect().await.write_all(head.as_bytes()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_act_is_written_down_although_its_caller_hangs_up() {
+    // X12: what is changed and who changed it are two commits; the caller is in neither.
+    for api in both().await {
+        let mut made = None;
+        for n in 0..HANG_UPS_MAX {
+            let name = format!("hook{n}");
+            let body = json!({"name": name, "url": "https://example.com/hook"});
+            hang_up(&api, "/v1/endpoints", &body).await;
+            // Any of those so far: the act may come after the look.
+            let listed = api.get_as("/v1/endpoints", &api.admin_key).await.ok();
+            made = listed["endpoints"][0]["name"].as_str().map(str::to_owned);
+            if made.is_some() {
+                break;
+            }
+        }
+        let made = made.expect("no call arrived before its caller hung up");
+        let is_it =
+            |it: &Value| it["action"] == "endpoint.created" && it["object"] == made.as_str();
+        for looks in 0.. {
+            if api.log(&api.admin_key, "?limit=1000").await.iter().any(is_it) {
+                break;
+            }
+            assert!(looks < LOOKS_MAX, "{made} was made by nobody");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_item_of_a_batch_is_written_down() {
+    for api in both().await {
+        let item =
+            json!({"taskId": "task_x", "taskToken": "ey.not.token", "attempt": 1, "workerId": "w"});
+        let batch = json!({"heartbeats": vec![item; 7]});
+        api.post("/v1/heartbeats", &api.worker_key, batch).await.ok();
+        let entry = api.logged(|it| it["actor"] == id_of(&api.worker_key)).await;
+        assert_eq!((&entry["object"], &entry["times"]), (&json!("POST /v1/heartbeats"), &json!(7)));
+        assert_eq!(entry["error"], "invalid_token");
     }
 }
 
