@@ -2,6 +2,8 @@
 //! knows: whether workers poll for it, how many tasks are ahead of it, and what its tenant may
 //! still use.
 
+mod ended;
+
 use axum::Json;
 use axum::extract::State;
 use store::{
@@ -10,8 +12,7 @@ use store::{
 use verdict::explain::{Gate as Rule, explain as gates_of};
 use verdict::run::Divergence;
 use verdict::{
-    Done, Headroom, Moment, Name, OnStall, Progress, ProgressClock, Reason, Rules, Subject, Task,
-    TaskId, Time,
+    Headroom, Moment, Name, OnStall, Progress, ProgressClock, Rules, Subject, Task, Time,
 };
 use wire::answers::{Explanation, Gate};
 
@@ -32,6 +33,9 @@ const UPSTREAMS_NAMED_MAX: usize = 10;
 
 /// Announced kinds that one sentence names.
 const KINDS_NAMED_MAX: usize = 10;
+
+/// The gate of a task that the next poll gets.
+const READY: &str = "ready";
 
 /// Counting stops here, and the answer says "at least": beyond this, the exact number helps no reader, and counting it would
 /// keep readers from others.
@@ -59,17 +63,24 @@ pub(super) async fn explain(
                 let sees_holders = principal.queues().is_none();
                 match flow_gate(&app, task, sees_holders).await? {
                     Some(full) => gates.push(full),
-                    None => gates.extend(ready(&app, &key, task, *since).await?),
+                    None => {
+                        let mut found = ready(&app, &key, task, *since).await?;
+                        // Nothing is granted from a paused queue, however ready it is.
+                        found.retain(|gate| pause.is_none() || gate.gate != READY);
+                        gates.append(&mut found);
+                    }
                 }
             }
             (Rule::Awaits { until, .. }, Subject::Live(task)) => {
                 gates.push(awaited::gate(&app, task, *until).await?);
             }
             (Rule::Ended { .. }, Subject::Done(done)) => {
-                let way = way_on(run, done);
-                let with_way = |gate: Gate| Gate { now: gate.now + &way, ..gate };
-                gates.extend(spell(rule, None).map(with_way));
+                gates.push(ended::gate(&app, &key, done).await?);
             }
+            (Rule::Diverged { divergence }, Subject::Live(task)) => {
+                gates.push(diverged(divergence, task));
+            }
+            (Rule::Steps { live }, Subject::Live(task)) => gates.push(steps(*live, task)),
             (Rule::Blocked, Subject::Live(_)) => gates.push(blocked(&app, &subject).await?),
             _ => gates.extend(spell(rule, pause.as_ref())),
         }
@@ -97,7 +108,8 @@ async fn blocked(app: &AppState, subject: &Subject) -> Result<Gate, ApiError> {
         (false, 0) => named.join(", "),
         (false, more) => format!("{} and {more} more", named.join(", ")),
     };
-    let now = format!("is blocked: it depends on {named}, which have not ended");
+    let have = if names.len() == 1 && more == 0 { "has" } else { "have" };
+    let now = format!("is blocked: it depends on {named}, which {have} not ended");
     Ok(gate("blocked", now, "the end of the last of them", None))
 }
 
@@ -249,7 +261,7 @@ async fn ready(
         let now = format!(
             "ready since {since}; workers waiting for it: {waiting}, no task of its kind ahead of it{others}"
         );
-        gates.push(gate("ready", now, "the next commit, which grants it", None));
+        gates.push(gate(READY, now, "the next commit, which grants it", None));
     }
     Ok(gates)
 }
@@ -261,23 +273,6 @@ fn of_other_kinds(ahead: Ahead) -> String {
         count => {
             format!("; of other kinds: {count}, which count only if its workers take those too")
         }
-    }
-}
-
-/// What a person can do about a run that ended without success.
-fn way_on(run: TaskId, done: &Done) -> String {
-    let has_plan = done.run.as_ref().is_some_and(|it| it.plan.is_some());
-    let has_steps = done.run.as_ref().is_some_and(|it| it.steps > 0);
-    let name = run.run_name();
-    match done.end.state {
-        verdict::State::Halted if !has_plan => format!(
-            "; `tenure runs continue {name} --budget …` goes on behind its recorded steps, with a larger budget"
-        ),
-        verdict::State::Failed | verdict::State::Cancelled if has_steps && !has_plan => {
-            format!("; `tenure runs continue {name}` goes on behind its recorded steps")
-        }
-        verdict::State::Failed => format!("; `tenure runs retry {name}` submits it again"),
-        _ => String::new(),
     }
 }
 
@@ -336,7 +331,7 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
         }
         Rule::Debounced { key, due, last } => {
             let now = format!(
-                "waits for a newer run with flow key `{key}`, which would replace it and wait until {} at most",
+                "is held back in case a newer run with flow key `{key}` comes, which would replace it; until {} at most",
                 time(last)
             );
             gate("debounce", now, "the end of its wait, unless a newer run comes first", Some(due))
@@ -360,7 +355,7 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
         Rule::QueuePaused { since: _ } => return pause.map(paused),
         Rule::Ready { since } => {
             let now = format!("ready since {}", time(since));
-            gate("ready", now, "a worker that polls for it", None)
+            gate(READY, now, "a worker that polls for it", None)
         }
         Rule::Leased { owner, attempt, heard_at, until, progress } => {
             leased(&owner, attempt, heard_at, until, progress.as_ref())
@@ -374,10 +369,6 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
         Rule::Blocked => {
             let now = "is blocked: steps that it depends on have not ended";
             gate("blocked", now, "the end of the last of them", None)
-        }
-        Rule::Steps { live } => {
-            let now = format!("has a plan with {live} steps that have not ended");
-            gate("steps", now, "the end of the last step", None)
         }
         Rule::AttemptLimit { at } => {
             let change = "its report; else the attempt fails as ATTEMPT_TIMEOUT";
@@ -400,11 +391,11 @@ fn spell(rule: Rule, pause: Option<&QueuePause>) -> Option<Gate> {
         Rule::Progress { clock, since, stalled_at, until } => {
             progress(clock, since, stalled_at, until)
         }
-        // Named by [`awaited`], which reads what is awaited.
-        Rule::Awaits { .. } => return None,
-        Rule::Diverged { divergence } => diverged(&divergence),
+        // Spelled where the task is at hand.
+        Rule::Awaits { .. } | Rule::Diverged { .. } | Rule::Steps { .. } | Rule::Ended { .. } => {
+            return None;
+        }
         Rule::Closing { state, live_children } => closing(state, live_children),
-        Rule::Ended { state, reason, attempt, at } => ended(state, reason, attempt, at),
     })
 }
 
@@ -490,25 +481,30 @@ fn cancel_told(told_at: Time, until: Time) -> Gate {
     gate("cancel_told", now, change, Some(until))
 }
 
-fn diverged(divergence: &Divergence) -> Gate {
+fn diverged(divergence: &Divergence, task: &Task) -> Gate {
     let Divergence { branch, index, recorded, actual } = divergence;
+    let branch =
+        if branch.as_str().is_empty() { String::new() } else { format!("branch `{branch}`, ") };
     let now = format!(
-        "its code does not match its checkpoints: branch {branch}, step {index}, recorded \
-         {recorded}, actual {actual}"
+        "its code does not match its checkpoints: {branch}step {index} was recorded as {recorded}, and is {actual} now"
     );
-    gate("diverged", now, "`tenure runs resume`, after code was deployed that matches", None)
+    let run = task.id.run_name();
+    let change = format!("`tenure runs resume {run}`, after code was deployed that matches");
+    gate("diverged", now, change, None)
+}
+
+fn steps(live: u32, task: &Task) -> Gate {
+    let now = format!("has a plan with {live} steps that have not ended");
+    let change = format!(
+        "the end of the last step; `tenure runs show {}` lists them, and `tenure inbox` what waits for people",
+        task.id.run_name()
+    );
+    gate("steps", now, change, None)
 }
 
 fn closing(state: verdict::State, live_children: u32) -> Gate {
     let now = format!("will be {}; children that have not ended: {live_children}", state.name());
     gate("closing", now, "the end of its last child", None)
-}
-
-/// The task has ended: nothing changes it any more.
-fn ended(state: verdict::State, reason: Option<Reason>, attempt: u32, at: Time) -> Gate {
-    let why = reason.map(|reason| format!(" ({})", reason.name())).unwrap_or_default();
-    let now = format!("{}{why} with attempt {attempt} at {}", state.name(), time(at));
-    Gate { gate: "ended".to_owned(), now, change: None, at: None }
 }
 
 fn spell_progress(progress: Option<&Progress>) -> String {
