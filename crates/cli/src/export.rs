@@ -116,7 +116,7 @@ fn write(file: &Path, text: &str) -> Result<(), CliError> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".part");
     let beside = PathBuf::from(beside);
-    let written = std::fs::File::create(&beside)
+    let written = create_private(&beside)
         .and_then(|mut part| part.write_all(text.as_bytes()).and_then(|()| part.sync_all()))
         .and_then(|()| std::fs::rename(&beside, file));
     written.map_err(|error| {
@@ -125,6 +125,19 @@ fn write(file: &Path, text: &str) -> Result<(), CliError> {
         let message = format!("cannot write {}: {error}", file.display());
         CliError::new(Exit::Failed, "file_unusable", message).hint("check the folder and its space")
     })
+}
+
+/// What a run recorded is as private as the run.
+fn create_private(file: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let created = options.open(file)?;
+    // It may be there already, with other rights, if an export was interrupted.
+    #[cfg(unix)]
+    created.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(created)
 }
 
 fn tell(format: Format, file: &Path, golden: &Golden, key: Option<&Key>) -> Result<(), CliError> {

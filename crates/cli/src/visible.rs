@@ -7,16 +7,10 @@
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
+use wire::names::is_deceptive;
 
 /// Content up to this length is one line.
 const LINE_CHARS_MAX: usize = 80;
-
-/// Moves the cursor of a terminal, hides letters or changes their order.
-pub(crate) fn is_deceptive(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-        || matches!(letter, '\u{e0000}'..='\u{e007f}')
-}
 
 /// The text with every such letter as an escape. Line breaks stay if `keeps_lines`.
 fn escaped(text: &str, keeps_lines: bool) -> String {
@@ -111,6 +105,10 @@ mod tests {
         assert_eq!(sentence("pay\u{1b}[2K\n1"), r"pay\u{1b}[2K\u{a}1");
         assert_eq!(content(r#""two\nlines\u202e""#), "two\nlines\\u{202e}");
         assert_eq!(content("{\"a\":\"\u{202e}\"}"), r#"{"a":"\u{202e}"}"#);
+        for letter in ['\u{61c}', '\u{ad}', '\u{3164}', '\u{2800}', '\u{34f}', '\u{e0100}'] {
+            assert!(sentence(&letter.to_string()).starts_with(r"\u{"), "{letter:?}");
+        }
+        assert_eq!(sentence("Zoë zahlt 5 €, ✓"), "Zoë zahlt 5 €, ✓");
     }
 
     #[test]

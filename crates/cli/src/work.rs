@@ -235,7 +235,7 @@ impl Program {
             }
         };
         let mut execution = std::pin::pin!(program::execute(command, pipes, stop));
-        let function = operations::function(asked, Arc::clone(&desk), broken);
+        let function = operations::function(asked, Arc::clone(&desk), broken, ctx.stage());
         let mut recording = std::pin::pin!(recorder.run(function));
         let mut serving = std::pin::pin!(door.serve(&desk));
         let mut end = None;

@@ -58,9 +58,10 @@ pub const RECOVERY_KEY_PREFIX: &str = "recovery/";
 /// What the queues and kinds of the server's own tasks begin with (evaluations, events, gates), and those of clients do not.
 pub const RESERVED_NAME_PREFIX: &str = "tenure.";
 
-/// What the types of the server's own events begin with: ends of runs and of child tasks, and what recovery did. No worker sends an
-/// effect of such a type, because receivers take it for the server's word.
-pub const OWN_EFFECT_TYPES: [&str; 4] = ["run.", "task.", "recovery.", RESERVED_NAME_PREFIX];
+/// What the types of the server's own events begin with: ends of runs and of child tasks, approvals, and what recovery did. No
+/// worker sends an effect of such a type, because receivers take it for the server's word.
+pub const OWN_EFFECT_TYPES: [&str; 5] =
+    ["run.", "task.", "approval.", "recovery.", RESERVED_NAME_PREFIX];
 
 /// What the idempotency keys of events and work orders begin with, and those of clients do not.
 pub const TOPOLOGY_KEY_PREFIX: &str = "topology/";
@@ -89,6 +90,17 @@ pub fn is_idempotency_key(text: &str) -> bool {
 /// header.
 fn is_printable(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
+/// Whether a letter moves the cursor of a terminal, hides letters or changes their order: in what people decide about, and in what
+/// they are told of it, it is shown as an escape or not at all.
+pub fn is_deceptive(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        // The Arabic letter mark turns the order; soft hyphens, joiners, fillers and blank patterns show nothing.
+        || matches!(letter, '\u{61c}' | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}')
+        || matches!(letter, '\u{180b}'..='\u{180f}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(letter, '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Makes free text storable: NUL, which PostgreSQL cannot store, becomes U+FFFD, and text longer

@@ -40,14 +40,20 @@ impl Timeline {
 
     fn take(&mut self, entry: &HistoryEntry) {
         match entry.kind.as_str() {
-            "granted" => self.intervals.push(AttemptInterval {
-                attempt: entry.attempt.unwrap_or_default(),
-                owner: member(entry, "owner").unwrap_or_default(),
-                from: entry.at,
-                to: None,
-                outcome: String::new(),
-                reason: String::new(),
-            }),
+            "granted" => {
+                // The commit that grants the next stage may be the one that ended the stage before.
+                if member(entry, "outcome").is_some() {
+                    self.close(entry);
+                }
+                self.intervals.push(AttemptInterval {
+                    attempt: entry.attempt.unwrap_or_default(),
+                    owner: member(entry, "owner").unwrap_or_default(),
+                    from: entry.at,
+                    to: None,
+                    outcome: String::new(),
+                    reason: String::new(),
+                });
+            }
             "attempt_closed" => self.close(entry),
             // The stage that an attempt ended may lead to one that asks people.
             "approval_opened" if member(entry, "owner").is_some() => self.close(entry),
@@ -150,6 +156,17 @@ mod tests {
         let timeline = Timeline::of(&entries, &[]);
         let lines = timeline.lines(Time::from_ms(0), Time::from_ms(9000));
         assert!(lines[1].contains("SUCCEEDED") && lines[1].contains("1.0 s"), "{lines:?}");
+    }
+
+    #[test]
+    fn an_attempt_that_led_to_the_next_stage_has_ended() {
+        let next = r#"{"outcome":"SUCCEEDED","owner":"alice","stage":1,"step":"a"}"#;
+        let entries =
+            [entry(2, 0, "granted", 1, r#"{"owner":"alice"}"#), entry(3, 1000, "granted", 2, next)];
+        let timeline = Timeline::of(&entries, &[]);
+        let lines = timeline.lines(Time::from_ms(0), Time::from_ms(9000));
+        assert!(lines[1].contains("SUCCEEDED") && lines[1].contains("1.0 s"), "{lines:?}");
+        assert!(lines[2].contains("running"), "{lines:?}");
     }
 
     #[test]

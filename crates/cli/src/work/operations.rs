@@ -26,31 +26,50 @@ const TIMED_OUT: u8 = 124;
 type SharedLine = Arc<Mutex<Line>>;
 
 /// A durable function that does what the program asks for. `broken` hears of a step whose command was gone before it said what
-/// came of it.
+/// came of it. The stages of a plan are one task, so what the program of a stage records is in a branch of the stage's name:
+/// programs that know nothing of each other use the same names.
 pub(super) fn function(
     asked: mpsc::Receiver<Option<Operation>>,
     desk: Arc<Desk>,
     broken: mpsc::Sender<String>,
+    stage: Option<&str>,
 ) -> Function<'static> {
     let asked = Arc::new(Mutex::new(asked));
+    // Keys of stages may have characters that divide branches.
+    let branch = stage.map(|stage| format!("stage.{}", stage.replace(['/', ':', '#'], "-")));
     workflow::function(move |flow: Flow, _: IgnoredAny| {
         let (asked, desk, broken) = (Arc::clone(&asked), Arc::clone(&desk), broken.clone());
+        let branch = branch.clone();
         async move {
-            let next = async || asked.lock().await.recv().await.flatten();
-            while let Some(operation) = flow.outside(next()).await {
-                let Operation { asked, line, turn } = operation;
-                let line = Arc::new(Mutex::new(line));
-                let steps = Steps { desk: &desk, line: &line, broken: &broken };
-                let done = perform(&flow, asked, steps).await;
-                flow.now().await;
-                // The next command of the program may come as soon as it has heard of this one.
-                drop(turn);
-                let told = Told::Done(done);
-                flow.outside(async { line.lock().await.say(&told).await.ok() }).await;
+            let everything = |flow: Flow| perform_all(flow, asked, desk, broken);
+            match branch {
+                Some(branch) => flow.branch(&branch, everything).await,
+                None => everything(flow).await,
             }
             Ok(())
         }
     })
+}
+
+/// Performs one operation after the other until the program asks for no more.
+async fn perform_all(
+    flow: Flow,
+    asked: Arc<Mutex<mpsc::Receiver<Option<Operation>>>>,
+    desk: Arc<Desk>,
+    broken: mpsc::Sender<String>,
+) {
+    let next = async || asked.lock().await.recv().await.flatten();
+    while let Some(operation) = flow.outside(next()).await {
+        let Operation { asked, line, turn } = operation;
+        let line = Arc::new(Mutex::new(line));
+        let steps = Steps { desk: &desk, line: &line, broken: &broken };
+        let done = perform(&flow, asked, steps).await;
+        flow.now().await;
+        // The next command of the program may come as soon as it has heard of this one.
+        drop(turn);
+        let told = Told::Done(done);
+        flow.outside(async { line.lock().await.say(&told).await.ok() }).await;
+    }
 }
 
 /// What the work of a step needs.

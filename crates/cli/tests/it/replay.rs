@@ -143,6 +143,8 @@ fn exported(home: &Home, is_approved: bool) -> PathBuf {
     let file = home.path().join(format!("{is_approved}.jsonl"));
     let ran = home.run(&["export", &run, "--output", file.to_str().unwrap()]);
     assert_eq!(ran.code, 0, "{ran:?}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o077, 0, "what a run recorded is as private as the run");
     file
 }
 

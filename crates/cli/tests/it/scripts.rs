@@ -97,6 +97,28 @@ fn a_worker_that_is_killed_repeats_no_recorded_step() {
 }
 
 #[test]
+fn programs_of_two_stages_use_the_same_names_and_are_told_apart() {
+    // S2-97: the stages of a plan are one task, and its budget is of all of them.
+    let workshop = Workshop::new(
+        r#"tenure step charge -- sh -c "echo \"\$TENURE_IDEMPOTENCY_KEY\" >> $log; cat /proc/sys/kernel/random/uuid"
+        tenure spend tokens=100"#,
+    );
+    let home = &workshop.home;
+    let plan = home.path().join("plan.json");
+    let stage = |key: &str| json!({"key": key, "kind": "pay", "queue": "q"});
+    std::fs::write(&plan, json!({"steps": [stage("one"), stage("two")]}).to_string()).unwrap();
+    let _worker = workshop.worker();
+    let plan = plan.to_str().unwrap();
+    let id = home.submit(&["--plan", plan, "--budget", "tokens=1000"]);
+    let ended = home.ended(&id);
+    assert_eq!(ended["state"], "succeeded", "{ended}");
+    assert_eq!(ended["budget"]["used"]["tokens"], 200, "{ended}");
+    let keys = workshop.log();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    assert_ne!(keys[0], keys[1], "a service that is paid twice takes the second for a repetition");
+}
+
+#[test]
 fn a_step_that_fails_is_tried_and_its_exit_code_is_kept() {
     let workshop = Workshop::new(
         r#"code=0

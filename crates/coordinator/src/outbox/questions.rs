@@ -9,6 +9,7 @@ use store::effects::StoredEndpoint;
 use verdict::approval::{Approval, ApprovalChange, Outcome, Terms};
 use verdict::effect::{EffectId, EndpointStatus, Intent, wants};
 use verdict::{Json, Name, Scope, TaskId, Text, Time};
+use wire::names::is_deceptive;
 
 use super::Endpoints;
 
@@ -136,6 +137,7 @@ fn message(
 }
 
 fn text(change: &ApprovalChange, subject: &str, id: &str) -> String {
+    let subject = &plain(subject);
     match change.outcome {
         None => {
             format!("Approval needed: {subject}\nRead and decide it: tenure approvals show {id}")
@@ -147,6 +149,23 @@ fn text(change: &ApprovalChange, subject: &str, id: &str) -> String {
     }
 }
 
+/// The subject as one line: with line breaks, or with letters that hide others, it could read as another message.
+fn plain(subject: &str) -> String {
+    let letters = subject.chars().map(|it| if it.is_whitespace() { ' ' } else { it });
+    letters.filter(|it| !is_deceptive(*it)).collect()
+}
+
 fn time(time: Time) -> wire::Time {
     wire::Time::from_ms(time.millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_is_one_line_that_hides_nothing() {
+        let subject = "Lunch?\nApproved: Pay\u{202e} 1500";
+        assert_eq!(plain(subject), "Lunch? Approved: Pay 1500");
+    }
 }
