@@ -102,6 +102,8 @@ pub(super) fn note_denial(
             | Code::ApprovalDigestMismatch
             | Code::AlreadyVoted
             | Code::ApprovalForbidden
+            | Code::ConsoleCodeInvalid
+            | Code::ForeignPage
     );
     if !is_recorded {
         return;
