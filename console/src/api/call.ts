@@ -47,6 +47,7 @@ async function call<T>(method: string, path: string, options: CallOptions): Prom
   const response = await reach(method, path, options);
   const text = await response.text().catch(() => "");
   if (!response.ok && !isAlsoAnswer(response, options)) throw refused(response, text);
+  if (response.status === 204) return undefined as T;
   const answer = parse(text) as { serverTime?: unknown };
   if (typeof answer.serverTime === "string") heard(answer.serverTime, sent);
   return answer as T;
@@ -95,8 +96,8 @@ async function reach(method: string, path: string, options: CallOptions): Promis
   }
 }
 
-/** The API, seen from the base of the page: beside the console, whatever a proxy puts before both. */
-const API = "../";
+/** The API for sessions, seen from the base of the page: below the console, whatever a proxy puts before it. */
+const API = "api/";
 
 /** The address of a call. */
 export function address(path: string, query: CallOptions["query"]): string {
@@ -122,9 +123,8 @@ function refused(response: Response, text: string): Problem {
     requestId = "",
   } = body;
   const problem = new Problem(response.status, error, title, message, requestId);
-  // A key that is only tried ends no session.
-  if (response.status === 401 && session.person.value)
-    session.end("The server no longer takes your key: it was revoked or has expired");
+  if (error === "session_required" && session.person.value)
+    session.end(`Your session is over: ${message || "log in again"}`);
   return problem;
 }
 
