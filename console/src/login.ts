@@ -33,28 +33,35 @@ const AGAIN_MS = 2000;
 /** The first thing the console does: a code of a link, else the session of before, else nobody. */
 export async function enter(code: string | undefined): Promise<void> {
   const isKnown = session.restore();
+  session.followOtherTabs(() => void resume());
   if (code !== undefined) {
     const problem = await logIn({ code });
     if (!problem) return;
     session.endedBecause.value = problem.message;
   }
-  session.followOtherTabs(() => void resume());
   if (isKnown) await resume();
   else session.person.value = null;
 }
 
+/** Asks who this is, until the server says so or that the session is over, or another tab has begun another one. */
 async function resume(): Promise<void> {
-  for (;;) {
+  const asked = session.ordinal();
+  while (session.ordinal() === asked) {
     try {
-      session.person.value = await get<Session>("v1/session");
+      const person = await get<Session>("v1/session");
+      if (session.ordinal() === asked) session.person.value = person;
       return;
     } catch (error) {
       const problem = asProblem(error);
-      if (!problem.isUnreachable && problem.status !== 429) {
-        if (session.person.value !== null) session.end(problem.message);
+      if (isRefused(problem)) {
+        if (session.person.value !== null && session.ordinal() === asked) session.end(problem.message);
         return;
       }
     }
     await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
 }
+
+/** A server that fails, starts or is asked too often has refused nobody. */
+const isRefused = ({ isUnreachable, status }: Problem): boolean =>
+  !isUnreachable && status < 500 && status !== 429;

@@ -16,6 +16,10 @@ export const person = signal<Session | null | undefined>(undefined);
 export const endedBecause = signal<string>("");
 
 let pageToken = "";
+let beginnings = 0;
+
+/** Which session this is, counted in this tab: an answer to a call of an earlier one says nothing about it. */
+export const ordinal = (): number => beginnings;
 
 /** Two consoles behind prefixes of one proxy share their storage. */
 const stored = (): string => `tenure.session ${new URL(".", document.baseURI).pathname}`;
@@ -39,6 +43,7 @@ export function takeCode(): string | undefined {
 /** What a tab that was opened before has left; whether there is something. */
 export function restore(): boolean {
   pageToken = localStorage.getItem(stored()) ?? "";
+  beginnings += 1;
   return pageToken !== "";
 }
 
@@ -53,6 +58,7 @@ export function followOtherTabs(again: () => void): void {
 
 export function begin(token: string, session: Session): void {
   pageToken = token;
+  beginnings += 1;
   localStorage.setItem(stored(), token);
   endedBecause.value = "";
   person.value = session;

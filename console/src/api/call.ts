@@ -44,9 +44,10 @@ export function post<T>(path: string, body: unknown, options: CallOptions = {}):
 
 async function call<T>(method: string, path: string, options: CallOptions): Promise<T> {
   const sent = Date.now();
+  const inSession = session.ordinal();
   const response = await reach(method, path, options);
   const text = await response.text().catch(() => "");
-  if (!response.ok && !isAlsoAnswer(response, options)) throw refused(response, text);
+  if (!response.ok && !isAlsoAnswer(response, options)) throw refused(response, text, inSession);
   if (response.status === 204) return undefined as T;
   const answer = parse(text) as { serverTime?: unknown };
   if (typeof answer.serverTime === "string") heard(answer.serverTime, sent);
@@ -61,9 +62,10 @@ function isAlsoAnswer(response: Response, { alsoAnswer }: CallOptions): boolean 
 
 /** An answer that is no JSON. */
 export async function getText(path: string, options: CallOptions = {}): Promise<string> {
+  const inSession = session.ordinal();
   const response = await reach("GET", path, { ...options, headers: { accept: "text/plain" } });
   const text = await response.text().catch(() => "");
-  if (!response.ok) throw refused(response, text);
+  if (!response.ok) throw refused(response, text, inSession);
   return text;
 }
 
@@ -109,7 +111,7 @@ export function address(path: string, query: CallOptions["query"]): string {
   return url.href;
 }
 
-function refused(response: Response, text: string): Problem {
+function refused(response: Response, text: string, inSession: number): Problem {
   let body: { error?: string; title?: string; message?: string; requestId?: string } = {};
   try {
     body = JSON.parse(text);
@@ -123,7 +125,8 @@ function refused(response: Response, text: string): Problem {
     requestId = "",
   } = body;
   const problem = new Problem(response.status, error, title, message, requestId);
-  if (error === "session_required" && session.person.value)
+  // Another tab may have begun a session after this call was sent: that one is not over.
+  if (error === "session_required" && session.person.value && session.ordinal() === inSession)
     session.end(`Your session is over: ${message || "log in again"}`);
   return problem;
 }
