@@ -465,8 +465,9 @@ impl Server {
     /// console is not served or the key is not valid.
     pub fn console_link(&self, api_key: &str) -> Option<String> {
         let now = self.coordinator.now();
-        let key = self.keys.find(api_key, now).ok()?.key().id.clone();
-        let stands_for = CodeFor { key, secret: secret_digest(api_key)? };
+        let verified = self.keys.find(api_key, now).ok()?;
+        let (key, tenant) = (verified.key().id.clone(), verified.key().scope.tenant.clone());
+        let stands_for = CodeFor { key, tenant, secret: secret_digest(api_key)? };
         let made = self.codes.as_ref()?.make(stands_for, &mut OsEntropy, now);
         made.ok().map(|(code, _)| code_path(&code))
     }

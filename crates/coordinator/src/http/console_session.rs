@@ -6,6 +6,8 @@
 //!
 //! A session does not outlive its key: the key is looked up in every call ([`crate::admit::sessions`]).
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::{COOKIE, HeaderName, SET_COOKIE};
@@ -26,6 +28,7 @@ use super::routes::{Audience, RateClass, Route, ServedRoute, post};
 use super::same_origin;
 use super::session::view;
 use crate::admit::api_key::Verified;
+use crate::admit::sessions::ledger::LoginRefused;
 use crate::admit::sessions::{SESSION_LIFE, Session, page_digest, secret_digest};
 use crate::admit::{KeyError, hex};
 
@@ -101,10 +104,7 @@ async fn begin(
     let now = app.coordinator.now();
     let (verified, secret) = credential(&app, &body, now)?;
     mark_authenticated(&parts);
-    // What this browser had before makes room.
-    if let Ok(Entered { verified, session }) = entered(&app, &parts.headers, now) {
-        app.inner.sessions.end(&session, &verified.key().scope.tenant);
-    }
+    let before = entered(&app, &parts.headers, now);
     let (key, tenant) = (&verified.key().id, &verified.key().scope.tenant);
     let mut id = [0; 16];
     let mut page = [0; PAGE_TOKEN_BYTES];
@@ -113,7 +113,10 @@ async fn begin(
         entropy.fill(&mut page);
     });
     let begun = app.inner.sessions.begin(id, key, tenant, now);
-    let (began_at, ends_at) = begun.map_err(|_| too_many(&verified))?;
+    let (began_at, ends_at) = begun.map_err(|why| refused(why, &verified))?;
+    if let Ok(Entered { verified, session }) = before {
+        app.inner.sessions.end(&session, &verified.key().scope.tenant);
+    }
     let page_token = hex(&page);
     let page = page_digest(&page_token);
     let session = Session { id, key: key.clone(), secret, page, began_at, ends_at };
@@ -151,10 +154,21 @@ fn credential(app: &AppState, body: &[u8], now: Time) -> Result<(Verified, Diges
 
 const CODE_INVALID: &str = "the one-time code was used, has expired, or was made by another server; `tenure console` makes another";
 
-fn too_many(verified: &Verified) -> ApiError {
+fn refused(why: LoginRefused, verified: &Verified) -> ApiError {
     let key = verified.key();
-    let message = "the tenant has as many sessions of the console as it may; log out elsewhere, or wait until some end";
-    ApiError::new(Code::TooManySessions, message).by(&key.id, &key.scope)
+    let error = match why {
+        LoginRefused::TooMany => {
+            let message = "the tenant has as many sessions of the console as it may; log out elsewhere, or wait until some end";
+            ApiError::new(Code::TooManySessions, message)
+        }
+        LoginRefused::TooOften(wait) => {
+            let message =
+                "this key logs in more often than people do; wait for the time in Retry-After";
+            let wait = Some(Duration::from_millis(wait.millis()));
+            ApiError { retry_after: wait, ..ApiError::new(Code::TooManyRequests, message) }
+        }
+    };
+    error.by(&key.id, &key.scope)
 }
 
 /// Ends the session of the browser, if it has one, and takes its cookie away in any case.
@@ -191,7 +205,7 @@ fn entered(app: &AppState, headers: &HeaderMap, now: Time) -> Result<Entered, Ap
     let found = app.inner.keys.of_session(&session.key, &session.secret, now);
     let verified = found.map_err(|why| refused(key_gone(why)))?;
     let tenant = &verified.key().scope.tenant;
-    let counts = app.inner.sessions.check(&session, tenant);
+    let counts = app.inner.sessions.check(&session, tenant, now);
     counts.map_err(|_| refused("this session was ended; log in again"))?;
     Ok(Entered { verified, session })
 }

@@ -139,12 +139,11 @@ pub(super) async fn create_code(
     let secret = bearer(&headers)
         .and_then(secret_digest)
         .ok_or_else(|| ApiError::new(Code::Unauthenticated, KeyError::Unknown.to_string()))?;
-    let (now, stands_for) =
-        (app.coordinator.now(), CodeFor { key: principal.key().clone(), secret });
+    let (key, tenant) = (principal.key().clone(), principal.scope().tenant.clone());
+    let (now, stands_for) = (app.coordinator.now(), CodeFor { key, tenant, secret });
     let made = app.with_entropy(|entropy| app.inner.codes.make(stands_for, entropy, now));
     let (code, ends_at) = made.map_err(|_| {
-        let message =
-            "this server keeps no more one-time codes; wait some minutes, or log in with the key";
+        let message = "this server keeps no more one-time codes of the tenant; wait some minutes, or log in with the key";
         ApiError::new(Code::TooManySessions, message)
     })?;
     let (path, server_time) = (code_path(&code), app.server_time());

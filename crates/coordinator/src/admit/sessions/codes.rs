@@ -21,13 +21,15 @@ const CODE_BYTES: usize = 16;
 /// A person needs one. The oldest of a key makes room.
 const CODES_PER_KEY: usize = 8;
 
-/// All together take less than a megabyte.
-const CODES_MAX: usize = 4_096;
+/// What many people need in five minutes; less than a tenth of a megabyte. Beyond it none is made: no key may take the
+/// codes of another, and no tenant is held up by another.
+const CODES_PER_TENANT: usize = 512;
 
 /// What a code stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CodeFor {
     pub(crate) key: Name,
+    pub(crate) tenant: Name,
     /// The secret that the key had: a rotation ends the code, too.
     pub(crate) secret: Digest,
 }
@@ -44,7 +46,7 @@ struct Code {
     ends_at: Time,
 }
 
-/// There are as many codes as one coordinator keeps.
+/// There are as many codes of the tenant as one coordinator keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyCodes;
 
@@ -68,7 +70,8 @@ impl LoginCodes {
         {
             codes.remove(oldest);
         }
-        if codes.len() >= CODES_MAX {
+        let of_tenant = codes.values().filter(|code| code.stands_for.tenant == stands_for.tenant);
+        if of_tenant.count() >= CODES_PER_TENANT {
             return Err(TooManyCodes);
         }
         codes.insert(digest(&text), Code { stands_for, made_at: now, ends_at });
@@ -96,7 +99,7 @@ mod tests {
     use crate::ids::SeededEntropy;
 
     fn of(key: &str) -> CodeFor {
-        CodeFor { key: key.into(), secret: Digest::of(&[b"s"]) }
+        CodeFor { key: key.into(), tenant: "t".into(), secret: Digest::of(&[b"s"]) }
     }
 
     #[test]
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_a_few_and_all_have_a_bound() {
+    fn a_key_has_a_few_and_a_tenant_has_a_bound() {
         let (codes, mut entropy) = (LoginCodes::default(), SeededEntropy::new(2));
         let at = |n: usize| Time::from_millis(n as i64);
         let mut made = Vec::new();
@@ -124,10 +127,12 @@ mod tests {
         let (first, rest) = made.split_first().unwrap();
         assert_eq!(codes.take(first, at(9)), None, "the oldest made room");
         assert!(rest.iter().all(|text| codes.take(text, at(9)).is_some()));
-        for n in 0..CODES_MAX {
+        for n in 0..CODES_PER_TENANT {
             codes.make(of(&n.to_string()), &mut entropy, at(0)).unwrap();
         }
         assert_eq!(codes.make(of("b"), &mut entropy, at(0)), Err(TooManyCodes));
+        let other = CodeFor { tenant: "other".into(), ..of("c") };
+        assert!(codes.make(other, &mut entropy, at(0)).is_ok(), "another tenant is not held up");
         let later = at(0).plus(CODE_LIFE);
         assert!(codes.make(of("b"), &mut entropy, later).is_ok(), "ended ones make room");
     }

@@ -25,6 +25,11 @@ const ENDED_PER_KEY: usize = 64;
 const READS_PER_SECOND: u32 = 20;
 const READS_AT_ONCE: u32 = 100;
 
+/// How often a key may log in. A person does a few times a day; each login is an entry of the audit, which a key that may
+/// only read must not fill.
+const LOGINS_PER_SECOND: u32 = 1;
+const LOGINS_AT_ONCE: u32 = 100;
+
 #[derive(Default)]
 pub(crate) struct SessionLedger {
     keys: Mutex<HashMap<Name, OfKey>>,
@@ -37,6 +42,7 @@ struct OfKey {
     ended: Vec<Ended>,
     /// Sessions that began at this instant or before are over.
     over_until: Time,
+    logins: RateUsage,
 }
 
 struct Open {
@@ -52,9 +58,14 @@ struct Ended {
     ends_at: Time,
 }
 
-/// Why a login is refused: the tenant has as many sessions as one may have.
+/// Why a login is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooManySessions;
+pub(crate) enum LoginRefused {
+    /// The tenant has as many sessions as one may have.
+    TooMany,
+    /// The key logs in too often: how long to wait.
+    TooOften(Span),
+}
 
 /// Why a session that is sealed rightly does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,16 +79,18 @@ impl SessionLedger {
         key: &Name,
         tenant: &Name,
         now: Time,
-    ) -> Result<(Time, Time), TooManySessions> {
+    ) -> Result<(Time, Time), LoginRefused> {
         let mut keys = self.keys();
         forget(&mut keys, now);
         let of_tenant = keys.values().filter(|it| it.tenant == *tenant);
         let open: usize = of_tenant.map(|it| it.open.len()).sum();
         let of_key = keys.get(key).map_or(0, |it| it.open.len());
         if open >= SESSIONS_PER_TENANT && of_key < SESSIONS_PER_KEY {
-            return Err(TooManySessions);
+            return Err(LoginRefused::TooMany);
         }
         let of_key = keys.entry(key.clone()).or_insert_with(|| OfKey::of(tenant));
+        let rate = Rate::new(LOGINS_PER_SECOND, Some(LOGINS_AT_ONCE));
+        of_key.logins = rate.try_acquire(of_key.logins, now).map_err(LoginRefused::TooOften)?;
         let began_at = now.max(of_key.over_until.plus(Span::from_millis(1)));
         let ends_at = began_at.plus(SESSION_LIFE);
         of_key.open(Open { id, began_at, ends_at, reads: RateUsage::default() });
@@ -85,8 +98,17 @@ impl SessionLedger {
     }
 
     /// Whether the session counts. One that is not known here becomes known.
-    pub(crate) fn check(&self, session: &Session, tenant: &Name) -> Result<(), SessionOver> {
+    pub(crate) fn check(
+        &self,
+        session: &Session,
+        tenant: &Name,
+        now: Time,
+    ) -> Result<(), SessionOver> {
         let mut keys = self.keys();
+        let is_known = |it: &OfKey| it.open.iter().any(|open| open.id == session.id);
+        if !keys.get(&session.key).is_some_and(is_known) {
+            forget(&mut keys, now);
+        }
         let of_key = keys.entry(session.key.clone()).or_insert_with(|| OfKey::of(tenant));
         if of_key.is_over(session) {
             return Err(SessionOver);
@@ -142,7 +164,8 @@ fn forget(keys: &mut HashMap<Name, OfKey>, now: Time) {
 impl OfKey {
     fn of(tenant: &Name) -> Self {
         let (open, ended) = (Vec::new(), Vec::new());
-        Self { tenant: tenant.clone(), open, ended, over_until: Time::default() }
+        let logins = RateUsage::default();
+        Self { tenant: tenant.clone(), open, ended, over_until: Time::default(), logins }
     }
 
     fn is_over(&self, session: &Session) -> bool {
@@ -193,7 +216,7 @@ mod tests {
     }
 
     fn is_open(ledger: &SessionLedger, session: &Session) -> bool {
-        ledger.check(session, &"t".into()).is_ok()
+        ledger.check(session, &"t".into(), session.began_at).is_ok()
     }
 
     const NOW: Time = Time::from_millis(1_000_000);
@@ -212,9 +235,10 @@ mod tests {
     fn what_was_ended_stays_out_however_many_follow() {
         let ledger = SessionLedger::default();
         let mut over = Vec::new();
-        // All in one millisecond: still none is mistaken for another.
+        // As many as may in one millisecond: still none is mistaken for another.
         for n in 0..3 * ENDED_PER_KEY {
-            let session = begun(&ledger, n, NOW);
+            let now = NOW.plus(Span::from_secs(n.saturating_sub(99) as u64));
+            let session = begun(&ledger, n, now);
             assert!(is_open(&ledger, &session), "{n}");
             ledger.end(&session, &"t".into());
             over.push(session);
@@ -243,10 +267,33 @@ mod tests {
         for n in 0..SESSIONS_PER_TENANT {
             begin(n / 2, n, "t", NOW).unwrap();
         }
-        assert_eq!(begin(9_999, 9_999, "t", NOW), Err(TooManySessions));
+        assert_eq!(begin(9_999, 9_999, "t", NOW), Err(LoginRefused::TooMany));
         assert!(begin(9_998, 9_998, "other", NOW).is_ok(), "another tenant is not held up");
         assert!(begin(9_999, 9_999, "t", NOW.plus(SESSION_LIFE)).is_ok());
         assert_eq!(ledger.keys().len(), 1, "nobody is kept for nothing");
+    }
+
+    #[test]
+    fn sessions_of_other_coordinators_are_forgotten_where_nobody_logs_in() {
+        let (one, peer) = (SessionLedger::default(), SessionLedger::default());
+        let of = |n: usize, key: &str, times| Session { key: key.into(), ..session(n, times) };
+        let times = one.begin(id(1), &"k".into(), &"t".into(), NOW).unwrap();
+        peer.check(&of(1, "k", times), &"t".into(), NOW).unwrap();
+        let later = NOW.plus(SESSION_LIFE);
+        let times = one.begin(id(2), &"l".into(), &"t".into(), later).unwrap();
+        peer.check(&of(2, "l", times), &"t".into(), later).unwrap();
+        assert_eq!(peer.keys().keys().collect::<Vec<_>>(), [&Name::from("l")]);
+    }
+
+    #[test]
+    fn a_key_logs_in_as_often_as_people_do() {
+        let ledger = SessionLedger::default();
+        let begin = |key: &str, now| ledger.begin(id(1), &key.into(), &"t".into(), now);
+        let logins = (0..1_000).filter(|_| begin("k", NOW).is_ok()).count();
+        assert_eq!(logins, LOGINS_AT_ONCE as usize);
+        let wait = Span::from_secs(1);
+        assert_eq!(begin("k", NOW), Err(LoginRefused::TooOften(wait)));
+        assert!(begin("other", NOW).is_ok() && begin("k", NOW.plus(wait)).is_ok());
     }
 
     #[test]
