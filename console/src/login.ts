@@ -23,7 +23,7 @@ export async function logIn(shown: { key: string } | { code: string }): Promise<
 
 /** Ends the session here and at the server; a server that does not answer forgets it by itself. */
 export async function logOut(): Promise<void> {
-  await post("session/end", undefined).catch(() => {});
+  await post("logout", undefined).catch(() => {});
   session.end("You are logged out");
 }
 
@@ -37,7 +37,7 @@ export async function enter(code: string | undefined): Promise<void> {
   if (code !== undefined) {
     const problem = await logIn({ code });
     if (!problem) return;
-    session.endedBecause.value = problem.message;
+    session.endedBecause.value = `You are not logged in: ${problem.message}`;
   }
   if (isKnown) await resume();
   else session.person.value = null;

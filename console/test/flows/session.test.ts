@@ -53,6 +53,21 @@ describe("session", () => {
     expect(page.url()).toBe(`${scene.console.url}runs`);
   });
 
+  it("is one session for all tabs: who logs in or out in one of them does in all", async () => {
+    const { page, server } = scene;
+    await scene.logIn(await server.keyOf("reader", "looker"));
+    const { path } = await server.call<{ path: string }>("POST", "/v1/console-codes", {});
+    const tab = await page.context().newPage();
+    await tab.goto(new URL(path.replace("/console/", ""), scene.console.url).href);
+    await tab.getByRole("heading", { name: "Overview" }).waitFor();
+    await page.getByTitle(`your key, ${server.key.split("_")[1]}`).waitFor();
+    await page.getByRole("button", { name: "log out" }).click();
+    await page.getByText("You are logged out").waitFor();
+    await tab.getByLabel("API key").waitFor();
+    expect(await tab.getByText("Your session is over").count()).toBe(0);
+    await tab.close();
+  });
+
   it("refuses what is not a key, and a key that the server does not know", async () => {
     const { page, server } = scene;
     await scene.open("");
@@ -120,25 +135,44 @@ describe("session", () => {
       return localStorage[name] as string;
     });
     const { origin, pathname } = new URL(scene.console.url);
+    // Two programs on this machine: one has a page, the other one writes down what browsers send it.
     const seen: Array<{ cookie: boolean; site: string | undefined }> = [];
-    const other = createServer((_, answer) => answer.setHeader("content-type", "text/html").end("<p>other"));
-    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
-    const { port } = other.address() as { port: number };
+    const others = [1, 2].map(() =>
+      createServer(({ method, headers }, answer) => {
+        if (method === "POST")
+          seen.push({ cookie: "cookie" in headers, site: headers["sec-fetch-site"] as string | undefined });
+        answer.setHeader("content-type", "text/html").end("<p>other");
+      }),
+    );
+    const ports = await Promise.all(
+      others.map(async (other) => {
+        await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+        return (other.address() as { port: number }).port;
+      }),
+    );
     const tab = await page.context().newPage();
-    tab.on("request", async (request) => {
-      if (!request.url().startsWith(origin)) return;
-      const headers = await request.allHeaders();
-      seen.push({ cookie: "cookie" in headers, site: headers["sec-fetch-site"] });
-    });
-    await tab.goto(`http://127.0.0.1:${port}/`);
+    await tab.goto(`http://127.0.0.1:${ports[0]}/`);
     // What a page may send anywhere without being asked first: a form.
-    await tab.evaluate(async (url) => {
-      await fetch(url, { method: "POST", mode: "no-cors", credentials: "include", body: "{}" }).catch(
-        () => {},
+    await tab.evaluate(
+      async (urls) => {
+        for (const url of urls)
+          await fetch(url, { method: "POST", mode: "no-cors", credentials: "include", body: "{}" }).catch(
+            () => {},
+          );
+      },
+      [`http://127.0.0.1:${ports[1]}`, origin].map((to) => `${to}${pathname}api/v1/runs/${id}/cancel`),
+    );
+    expect(seen).toEqual([{ cookie: true, site: "same-site" }]);
+    const audit = () =>
+      server.call<{ entries: Array<{ error?: string; object: string }> }>("GET", "/v1/audit");
+    await expect
+      .poll(async () => (await audit()).entries, { timeout: 45_000 })
+      .toContainEqual(
+        expect.objectContaining({
+          error: "foreign_page",
+          object: "POST /console/api/v1/runs/{run}/cancel",
+        }),
       );
-    }, `${origin}${pathname}api/v1/runs/${id}/cancel`);
-    await expect.poll(() => seen.length, { timeout: 45_000 }).toBeGreaterThan(0);
-    expect(seen[0]).toEqual({ cookie: true, site: "same-site" });
     // Even with the token it cannot add the header: nothing answers the question before.
     const outcome = await tab.evaluate(
       async ([url, token]) =>
@@ -150,7 +184,7 @@ describe("session", () => {
     );
     expect(outcome).toBe("blocked");
     await tab.close();
-    other.close();
+    for (const other of others) other.close();
     const run = await server.call<{ state: string }>("GET", `/v1/runs/${id}`);
     expect(run.state).toBe("queued");
   });

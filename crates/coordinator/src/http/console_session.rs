@@ -45,9 +45,10 @@ const LOGIN_BYTES_MAX: usize = 1_024;
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Where a browser logs in and out, below the console's API.
+/// Where a browser logs in and out, below the console's API: in one folder, or the cookie of the one would not replace
+/// that of the other.
 const LOGIN: &str = "/session";
-const LOGOUT: &str = "/session/end";
+const LOGOUT: &str = "/logout";
 
 /// The rows of the login. They are no part of the API, so its document does not have them.
 pub(super) fn table() -> Vec<ServedRoute> {

@@ -66,7 +66,7 @@ async fn a_session_counts_at_every_coordinator_and_ends_with_its_key() {
     assert_eq!(by_code.status(&peer).await, 200);
     assert!(log_in(&one, code).await.is_none());
     // Whoever is asked to end it, ends it.
-    assert_eq!(by_code.call(&peer, "POST", "/session/end").await.status(), 204);
+    assert_eq!(by_code.call(&peer, "POST", "/logout").await.status(), 204);
     assert_eq!(by_code.status(&peer).await, 401);
     post(&one, &format!("/v1/keys/{id}/revoke"), &admin, json!({})).await;
     assert_eq!(session.status(&one).await, 401);

@@ -8,35 +8,36 @@ use super::test_server::{Response, TestServer, both, seconds};
 
 /// What a browser has after a login.
 #[derive(Clone, Debug)]
-struct Browser {
+pub(super) struct Browser {
     /// `name=text`, as it is sent back.
-    cookie: String,
-    page_token: String,
+    pub(super) cookie: String,
+    pub(super) page_token: String,
     /// The attributes of the cookie.
-    attributes: Vec<String>,
-    session: Value,
+    pub(super) attributes: Vec<String>,
+    pub(super) session: Value,
 }
 
-const LOGIN: &str = "/console/api/session";
+pub(super) const LOGIN: &str = "/console/api/session";
+const LOGOUT: &str = "/logout";
 const LIFE: Span = Span::from_secs(12 * 3600);
 
 /// As the console's own page makes it, in every browser that is trustworthy about loopback.
-fn own_page(request: RequestBuilder) -> RequestBuilder {
+pub(super) fn own_page(request: RequestBuilder) -> RequestBuilder {
     request.header("sec-fetch-site", "same-origin")
 }
 
 impl Browser {
-    async fn try_login(api: &TestServer, body: Value) -> Response {
+    pub(super) async fn try_login(api: &TestServer, body: Value) -> Response {
         api.send(own_page(api.request("POST", LOGIN)).json(&body)).await
     }
 
-    async fn log_in(api: &TestServer, key: &str) -> Self {
+    pub(super) async fn log_in(api: &TestServer, key: &str) -> Self {
         let got = Self::try_login(api, json!({"key": key})).await;
         assert_eq!(got.status, 200, "{got:?}");
         Self::of(&got)
     }
 
-    fn of(got: &Response) -> Self {
+    pub(super) fn of(got: &Response) -> Self {
         let line = got.headers["set-cookie"].to_str().unwrap();
         let mut parts = line.split("; ").map(str::to_owned);
         Self {
@@ -47,12 +48,12 @@ impl Browser {
         }
     }
 
-    fn call(&self, api: &TestServer, method: &str, path: &str) -> RequestBuilder {
+    pub(super) fn call(&self, api: &TestServer, method: &str, path: &str) -> RequestBuilder {
         let request = own_page(api.request(method, &format!("/console/api{path}")));
         request.header("cookie", &self.cookie).header("x-tenure-session", &self.page_token)
     }
 
-    async fn get(&self, api: &TestServer, path: &str) -> Response {
+    pub(super) async fn get(&self, api: &TestServer, path: &str) -> Response {
         api.send(self.call(api, "GET", path)).await
     }
 
@@ -61,11 +62,11 @@ impl Browser {
     }
 
     async fn log_out(&self, api: &TestServer) -> Response {
-        api.send(self.call(api, "POST", "/session/end")).await
+        api.send(self.call(api, "POST", LOGOUT)).await
     }
 }
 
-async fn code(api: &TestServer, key: &str) -> String {
+pub(super) async fn code(api: &TestServer, key: &str) -> String {
     let made = api.post("/v1/console-codes", key, json!({})).await;
     assert_eq!(made.status, 201, "{made:?}");
     let code = made.text("code");
@@ -175,7 +176,7 @@ async fn only_pages_of_this_console_call() {
                 ("GET", "/console/api/v1/runs"),
                 ("POST", "/console/api/v1/runs"),
                 ("POST", LOGIN),
-                ("POST", "/console/api/session/end"),
+                ("POST", "/console/api/logout"),
             ] {
                 let request = with(site, method, path).header("origin", api.url(""));
                 let body = json!({"kind": "k", "queue": "q"});
@@ -276,6 +277,11 @@ async fn a_session_of_an_old_secret_ends_with_the_overlap() {
 
 #[tokio::test]
 async fn who_logs_out_is_out_with_cookie_and_token() {
+    // A cookie without a path belongs to the folder of the address that sets it.
+    assert_eq!(
+        LOGIN.rsplit_once('/').unwrap().0,
+        format!("/console/api{LOGOUT}").rsplit_once('/').unwrap().0
+    );
     for api in both().await {
         let browser = Browser::log_in(&api, &api.key).await;
         let other = Browser::log_in(&api, &api.key).await;
