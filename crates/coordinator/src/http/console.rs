@@ -64,10 +64,11 @@ pub(super) fn table() -> Vec<ServedRoute> {
     ]
 }
 
-/// The same headers on what the console's pages are answered.
+/// The same headers on what the console's pages are answered. No cache keeps an answer: a cookie does not forbid it, as a
+/// key does.
 pub(super) fn guarded(routes: Router) -> Router {
     routes.layer(axum::middleware::map_response(async |mut response: Response| {
-        for (name, value) in HEADERS {
+        for (name, value) in HEADERS.into_iter().chain([(CACHE_CONTROL, "no-store")]) {
             response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
         }
         response

@@ -89,8 +89,8 @@ pub(super) struct ServedRoute {
 /// The table.
 fn table() -> Vec<ServedRoute> {
     use Audience::{
-        Admin, Anyone, ApprovalReader, Approver, Auditor, Client, KeyHolder, LeaseHolder, Reader,
-        Scraper, TaskToken, Worker,
+        Admin, Anyone, ApprovalReader, Approver, Auditor, Client, LeaseHolder, Reader, Scraper,
+        TaskToken, Worker,
     };
     use PriorityClass::{Leased, NewWork};
     use RateClass::{Exempt, Tenant};
@@ -178,8 +178,6 @@ fn table() -> Vec<ServedRoute> {
         get("/v1/set-aside", Auditor, Exempt, None, set_aside::list),
         get("/v1/audit", Auditor, Exempt, None, audit::audit),
         get("/v1/audit/verify", Auditor, Exempt, None, audit::verify),
-        get("/v1/session", KeyHolder, Tenant, None, session::session),
-        post(CONSOLE_CODES, KeyHolder, Tenant, None, session::create_code),
         get("/livez", Anyone, Exempt, None, health::livez),
         get("/readyz", Anyone, Exempt, None, health::readyz),
         get("/version", Anyone, Exempt, None, health::version),
@@ -214,6 +212,16 @@ fn recovery_table() -> Vec<ServedRoute> {
             Some(NewWork),
             recovery::decide,
         ),
+    ]
+}
+
+/// The routes about the key of the caller.
+fn key_table() -> Vec<ServedRoute> {
+    use Audience::KeyHolder;
+    use RateClass::Tenant;
+    vec![
+        get("/v1/session", KeyHolder, Tenant, None, session::session),
+        post(CONSOLE_CODES, KeyHolder, Tenant, None, session::create_code),
     ]
 }
 
@@ -319,7 +327,8 @@ const ARTIFACT: &str = "/v1/deployments/{deployment}/artifacts/{type}/{artifact}
 
 /// All tables.
 fn all() -> Vec<ServedRoute> {
-    table().into_iter().chain(recovery_table()).chain(topology_table()).collect()
+    let tables = [table(), recovery_table(), topology_table(), key_table()];
+    tables.into_iter().flatten().collect()
 }
 
 /// What is known about every route.
