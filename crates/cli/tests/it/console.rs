@@ -1,14 +1,21 @@
 //! Links that log a browser in to the console: from `tenure dev`, and from `tenure console` for any server.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, Process};
+use crate::home::{Home, Process, wait_until};
 
 /// What a browser's page is answered that takes the code out of the link: the status, and who it is then.
 fn log_in(link: &str) -> (u16, Value) {
+    let (status, _, body) = answer(link);
+    (status, body)
+}
+
+/// The same with the head of the answer.
+fn answer(link: &str) -> (u16, String, Value) {
     let (address, code) =
         link.strip_prefix("http://").unwrap().split_once("/console/#code=").unwrap();
     let body = json!({"code": code}).to_string();
@@ -23,7 +30,8 @@ fn log_in(link: &str) -> (u16, Value) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap())
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (status, head.to_owned(), serde_json::from_str(body).unwrap())
 }
 
 fn link(home: &Home, arguments: &[&str]) -> String {
@@ -75,4 +83,45 @@ fn a_server_without_the_console_makes_no_links() {
     let ran = home.run(&["console"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (3, ""), "{ran:?}");
     assert!(ran.stderr.contains("without the console"), "{ran:?}");
+}
+
+#[test]
+fn no_log_and_no_audit_has_a_secret_of_a_session() {
+    let home = Home::new();
+    let log = home.path().join("log");
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--write-profile"];
+    let mut command = home.tenure(&arguments);
+    command.stderr(File::create(&log).unwrap());
+    let mut server = Process::start(command);
+    server.line();
+    let made = home.json(&["keys", "create", "--role", "reader", "--json"]);
+    let key = made["secret"].as_str().unwrap().to_owned();
+    let link = link(&home, &["--key", &key]);
+    let (status, head, body) = answer(&link);
+    assert_eq!(status, 200, "{body}");
+    let sealed =
+        head.lines().find_map(|line| line.split_once("tenure_")?.1.split_once('=')).unwrap().1;
+    let sealed = sealed.split(';').next().unwrap().to_owned();
+    // What is refused is written down, too.
+    assert_eq!(log_in(&link).0, 401);
+    let mut audit = String::new();
+    for action in ["console.login", "console_code_invalid"] {
+        wait_until(action, || {
+            audit = home.run(&["audit", "--json"]).stdout;
+            audit.contains(action)
+        });
+    }
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("draining"), "it was written to the end: {log}");
+    let code = link.split_once("#code=").unwrap().1;
+    let secret = key.split('_').nth(2).unwrap();
+    let page_token = body["pageToken"].as_str().unwrap();
+    for (what, secret) in
+        [("code", code), ("secret", secret), ("page token", page_token), ("cookie", &sealed)]
+    {
+        assert!(secret.len() > 20, "{what}: {secret}");
+        assert!(!log.contains(secret) && !audit.contains(secret), "the {what} is in a log");
+    }
 }

@@ -12,6 +12,7 @@ mod budgets;
 mod builds;
 mod cancels;
 mod console;
+mod console_attacks;
 mod console_peers;
 mod console_sessions;
 mod database;
