@@ -1,5 +1,5 @@
-// A development server: dist below PREFIX/console/ with the headers of the real server, and PREFIX/v1/ and the paths of health
-// forwarded to a Tenure server. `node scripts/serve.mjs --target http://127.0.0.1:7400 --port 7500 [--prefix /ops/tenure]`
+// A development server: dist below PREFIX/console/ with the headers of the real server, and PREFIX/console/api/ forwarded to a Tenure
+// server. `node scripts/serve.mjs --target http://127.0.0.1:7400 --port 7500 [--prefix /ops/tenure]`
 
 import { readFileSync } from "node:fs";
 import { createServer, request } from "node:http";
@@ -26,7 +26,7 @@ export function serve({ target, port = 0, prefix = "" }) {
   const server = createServer((incoming, answer) => {
     const { pathname } = new URL(incoming.url, "http://console");
     const path = pathname.startsWith(prefix) ? pathname.slice(prefix.length) : "";
-    if (/^\/(v1\/|(readyz|version|metrics)$)/.test(path)) return forward(incoming, answer, prefix, target());
+    if (path.startsWith("/console/api/")) return forward(incoming, answer, prefix, target());
     if (pathname.startsWith(root)) return file(pathname.slice(root.length), answer);
     if (pathname === root.slice(0, -1)) return answer.writeHead(308, { location: "console/" }).end();
     return answer.writeHead(404).end();

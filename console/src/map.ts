@@ -1,7 +1,6 @@
 /** The pages of the console, once: the rail, the keys, the jump field and the help are made from this list. */
 
-import { access, mayRead, type Readable } from "./access.js";
-import type { Problem } from "./api/call.js";
+import { mayRead, type Readable } from "./access.js";
 
 export interface MapEntry {
   name: string;
@@ -93,13 +92,10 @@ export const PAGES: MapEntry[] = [
   },
 ];
 
-/** Why the key may not read a page; nothing if it may. */
-export function refusalOf({ needs }: MapEntry): Problem | undefined {
-  return needs.some(mayRead) ? undefined : access.value.refused[needs[0]];
-}
+export const isOffered = ({ needs }: MapEntry): boolean => needs.some(mayRead);
 
 /** The pages that the key may read. */
-export const offered = (): MapEntry[] => PAGES.filter(({ needs }) => needs.some(mayRead));
+export const offered = (): MapEntry[] => PAGES.filter(isOffered);
 
 /** The page that an address means. The address without a page is the first page that the key may read. */
 export function entryOf(first: string | undefined): MapEntry | undefined {

@@ -4,9 +4,11 @@
  */
 
 import { signal } from "@preact/signals";
+import { mayRead } from "./access.js";
 import { get } from "./api/call.js";
 import type { Keys } from "./api/types.js";
 import { readPages } from "./data/pages.js";
+import { person } from "./session.js";
 
 const names = signal<ReadonlyMap<string, string>>(new Map());
 
@@ -14,7 +16,9 @@ const names = signal<ReadonlyMap<string, string>>(new Map());
 const KEYS_MAX = 1000;
 
 export async function discoverNames(): Promise<void> {
-  names.value = new Map();
+  const own = person.value;
+  names.value = new Map(own?.name ? [[own.keyId, own.name]] : []);
+  if (!mayRead("keys")) return;
   const { items } = await readPages(KEYS_MAX, async (after) => {
     const page = await get<Keys>("v1/keys", { query: { limit: 200, after } }).catch(() => undefined);
     return [page?.keys ?? [], page?.nextAfter];

@@ -2,11 +2,13 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { access, discoverAccess, mayRead } from "./access.js";
+import { mayRead, refusalOf } from "./access.js";
 import type { Problem } from "./api/call.js";
 import { asOf, isLive } from "./data/feed.js";
+import { useQuery } from "./data/query.js";
 import { startKeys } from "./keys.js";
-import { entryOf, type MapEntry, offered, refusalOf } from "./map.js";
+import { logOut } from "./login.js";
+import { entryOf, isOffered, type MapEntry, offered } from "./map.js";
 import { visible } from "./model/shown.js";
 import { clock, clockTime, NEXT_STYLE, timeStyle } from "./model/time.js";
 import { AuditPage } from "./pages/audit.js";
@@ -30,10 +32,19 @@ import { Jump } from "./parts/jump.js";
 import { discoverNames, nameOf } from "./people.js";
 import { Rail } from "./rail.js";
 import { place } from "./router.js";
-import { end, person } from "./session.js";
+import { person } from "./session.js";
 import { NEXT_THEME, theme } from "./theme.js";
 
 export function App() {
+  if (person.value === undefined) {
+    return (
+      <main class="login">
+        <p class="soft" role="status">
+          Asking the server who you are…
+        </p>
+      </main>
+    );
+  }
   if (person.value === null) return <LoginPage />;
   return <Shell key={person.value.keyId} />;
 }
@@ -41,7 +52,7 @@ export function App() {
 function Shell() {
   const isHelpOpen = useSignal(false);
   useEffect(() => {
-    void discoverAccess().then(() => (mayRead("keys") ? discoverNames() : undefined));
+    void discoverNames();
     return startKeys({
       help: () => {
         isHelpOpen.value = true;
@@ -58,7 +69,7 @@ function Shell() {
       <div class="page">
         <Header />
         <main id="main" tabIndex={-1}>
-          {access.value.isKnown && page}
+          {page}
         </main>
       </div>
       <Asked />
@@ -93,8 +104,7 @@ function Page() {
         The address names no page of the console. <a href="./">Go to the first page</a>.
       </Empty>
     );
-  const refusal = refusalOf(entry);
-  return refusal ? <Forbidden entry={entry} refusal={refusal} /> : show(entry, second, third);
+  return isOffered(entry) ? show(entry, second, third) : <Forbidden key={entry.to} entry={entry} />;
 }
 
 function show({ to }: MapEntry, second: string | undefined, third: string | undefined) {
@@ -125,13 +135,15 @@ function show({ to }: MapEntry, second: string | undefined, third: string | unde
 }
 
 /** A page that exists and that this key may not read: what it needs, and who asks. */
-function Forbidden({ entry, refusal }: { entry: MapEntry; refusal: Problem }) {
+function Forbidden({ entry }: { entry: MapEntry }) {
   document.title = `${entry.name} · Tenure`;
   const { keyId } = person.value!;
+  // The address was opened on purpose: the server says what it needs.
+  const refusal = useQuery<Problem | undefined>(entry.to, undefined, () => refusalOf(entry.needs[0]));
   return (
     <>
       <Head title={entry.name} />
-      <Failed problem={refusal} />
+      {refusal.data.value && <Failed problem={refusal.data.value} />}
       <p class="soft">
         You are logged in with the key <code>{visible(nameOf(keyId))}</code>. Log out and in again with
         another key to see this page.
@@ -142,7 +154,6 @@ function Forbidden({ entry, refusal }: { entry: MapEntry; refusal: Problem }) {
 
 function Header() {
   const who = person.value;
-  const { tenant, workspace } = access.value;
   const isUtc = timeStyle.value === "utc";
   return (
     <header class="top">
@@ -160,9 +171,9 @@ function Header() {
         {isUtc ? "UTC " : timeStyle.value === "local" ? "local " : ""}
         {clockTime(clock.value, clock.value, isUtc)}
       </button>
-      {tenant && (
+      {who && (
         <span class="soft scope">
-          {tenant} / {workspace}
+          {who.tenantId} / {who.workspaceId}
         </span>
       )}
       <button
@@ -182,7 +193,7 @@ function Header() {
             {nameOf(who.keyId).slice(0, 1).toUpperCase()}
           </span>
           <code title={`your key, ${who.keyId}`}>{visible(nameOf(who.keyId))}</code>
-          <button type="button" class="link" onClick={() => end("You are logged out")}>
+          <button type="button" class="link" onClick={() => void logOut()}>
             log out
           </button>
         </span>

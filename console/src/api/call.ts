@@ -44,9 +44,11 @@ export function post<T>(path: string, body: unknown, options: CallOptions = {}):
 
 async function call<T>(method: string, path: string, options: CallOptions): Promise<T> {
   const sent = Date.now();
+  const inSession = session.ordinal();
   const response = await reach(method, path, options);
   const text = await response.text().catch(() => "");
-  if (!response.ok && !isAlsoAnswer(response, options)) throw refused(response, text);
+  if (!response.ok && !isAlsoAnswer(response, options)) throw refused(response, text, inSession);
+  if (response.status === 204) return undefined as T;
   const answer = parse(text) as { serverTime?: unknown };
   if (typeof answer.serverTime === "string") heard(answer.serverTime, sent);
   return answer as T;
@@ -60,9 +62,10 @@ function isAlsoAnswer(response: Response, { alsoAnswer }: CallOptions): boolean 
 
 /** An answer that is no JSON. */
 export async function getText(path: string, options: CallOptions = {}): Promise<string> {
+  const inSession = session.ordinal();
   const response = await reach("GET", path, { ...options, headers: { accept: "text/plain" } });
   const text = await response.text().catch(() => "");
-  if (!response.ok) throw refused(response, text);
+  if (!response.ok) throw refused(response, text, inSession);
   return text;
 }
 
@@ -95,8 +98,8 @@ async function reach(method: string, path: string, options: CallOptions): Promis
   }
 }
 
-/** The API, seen from the base of the page: beside the console, whatever a proxy puts before both. */
-const API = "../";
+/** The API for sessions, seen from the base of the page: below the console, whatever a proxy puts before it. */
+const API = "api/";
 
 /** The address of a call. */
 export function address(path: string, query: CallOptions["query"]): string {
@@ -108,7 +111,7 @@ export function address(path: string, query: CallOptions["query"]): string {
   return url.href;
 }
 
-function refused(response: Response, text: string): Problem {
+function refused(response: Response, text: string, inSession: number): Problem {
   let body: { error?: string; title?: string; message?: string; requestId?: string } = {};
   try {
     body = JSON.parse(text);
@@ -122,9 +125,9 @@ function refused(response: Response, text: string): Problem {
     requestId = "",
   } = body;
   const problem = new Problem(response.status, error, title, message, requestId);
-  // A key that is only tried ends no session.
-  if (response.status === 401 && session.person.value)
-    session.end("The server no longer takes your key: it was revoked or has expired");
+  // Another tab may have begun a session after this call was sent: that one is not over.
+  if (error === "session_required" && session.person.value && session.ordinal() === inSession)
+    session.end(`Your session is over: ${message || "log in again"}`);
   return problem;
 }
 

@@ -17,6 +17,7 @@ type Shown<T> = Omit<T, "input" | "output" | "result" | "body"> & {
   body?: Payload;
 };
 
+export type Session = wire.Session;
 export type Run = Shown<wire.Run>;
 export type RunList = Omit<wire.RunList, "runs"> & { runs: Run[] };
 export type State = wire.State;

@@ -169,6 +169,7 @@ function Move(props: { part: Part; artifact: Artifact; move: Transition; again: 
   return (
     <Act
       label={`${words} ${to}`}
+      needs={`deployments.artifacts.${route}`}
       title={`${words} ${to}?`}
       act={`${words} ${to}`}
       line={command("artifacts", verb, part.name, type, id, move.to, "--revision", String(revision))}

@@ -1,6 +1,7 @@
 /** Audit: who changed or was refused what. The server keeps it in a chain of seals, which can be checked here. */
 
 import { useSignal } from "@preact/signals";
+import { may } from "../access.js";
 import { get, type Problem } from "../api/call.js";
 import type { AuditEntry, AuditLog, AuditVerified } from "../api/types.js";
 import { asProblem, useQuery } from "../data/query.js";
@@ -42,7 +43,7 @@ export function AuditPage() {
   return (
     <>
       <Head title="Audit" note="administrative changes and refused calls, the newest first" />
-      <Verify />
+      {may("audit.verify.read") && <Verify />}
       <Chips label="What" name="what" choices={CHOICES} />
       <Listing
         query={query}

@@ -1,6 +1,6 @@
 /** Health: whether the machine is sound. What the server says about itself, what it could not process, and the figures behind it. */
 
-import { mayRead } from "../access.js";
+import { may, mayRead } from "../access.js";
 import { get, getText, type Problem, runIdOf } from "../api/call.js";
 import type { Ready, SetAside, Version, Workers } from "../api/types.js";
 import { useQuery } from "../data/query.js";
@@ -50,7 +50,7 @@ export function HealthPage() {
         note="whether the machine is sound"
       />
       <Read query={query}>{(state) => <Checks state={state} />}</Read>
-      {mayRead("audit") && <SetAsideCards />}
+      {may("set-aside.read") && <SetAsideCards />}
       <Figures />
       <Foot lines={["tenure doctor", "tenure coordinators"]} />
     </>

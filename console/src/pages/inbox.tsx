@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { mayRead } from "../access.js";
+import { may, mayRead } from "../access.js";
 import { get, type Problem, post, runIdOf } from "../api/call.js";
 import type { Approval, ApprovalDecided, ApprovalList, Run, Steps } from "../api/types.js";
 import { asProblem, useQuery } from "../data/query.js";
@@ -316,7 +316,7 @@ function Decision({
         </div>
       )}
       <Binding approval={approval} checked={checked} />
-      {approval.state === "pending" && (
+      {approval.state === "pending" && may("approvals.decide") && (
         <Decide approval={approval} checked={checked} isRendered={isRendered.value} changed={changed} />
       )}
     </>

@@ -137,6 +137,7 @@ function Revoke({ of: key, again }: { of: Key; again: () => Promise<void> }) {
   return (
     <Act
       label="Revoke"
+      needs="keys.revoke"
       about={key.name ?? key.keyId}
       title={`Revoke ${visible(key.name ?? key.keyId)}?`}
       act="Revoke the key"

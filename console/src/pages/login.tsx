@@ -1,10 +1,10 @@
-/** The door: a key, what it is for, and where to get one. */
+/** The door: a key or a one-time code, what it is for, and where to get one. */
 
 import { useSignal } from "@preact/signals";
-import { get, Problem } from "../api/call.js";
-import { asProblem } from "../data/query.js";
+import { Problem } from "../api/call.js";
+import { logIn } from "../login.js";
 import { Cli, Failed } from "../parts/bits.js";
-import { begin, credentialsOf, endedBecause, looksLikeKey } from "../session.js";
+import { codeIn, endedBecause, looksLikeKey } from "../session.js";
 
 export function LoginPage() {
   const typed = useSignal("");
@@ -12,7 +12,8 @@ export function LoginPage() {
   const isBusy = useSignal(false);
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (!looksLikeKey(typed.value)) {
+    const code = codeIn(typed.value);
+    if (code === undefined && !looksLikeKey(typed.value)) {
       problem.value = new Problem(
         400,
         "not_a_key",
@@ -22,9 +23,8 @@ export function LoginPage() {
       return;
     }
     isBusy.value = true;
-    problem.value = await refusal(typed.value);
+    problem.value = forPeople(await logIn(code === undefined ? { key: typed.value.trim() } : { code }));
     isBusy.value = false;
-    if (!problem.value) begin(typed.value);
   };
   return (
     <main class="login">
@@ -36,7 +36,7 @@ export function LoginPage() {
             {endedBecause.value}.
           </p>
         )}
-        <label for="key">API key</label>
+        <label for="key">API key or one-time code</label>
         <input
           id="key"
           type="password"
@@ -53,29 +53,21 @@ export function LoginPage() {
           Log in
         </button>
         <p class="muted">
-          The key stays in this tab and is sent to this server only. A key to look at everything and to change
-          nothing:
+          The key is sent to this server once and kept nowhere. In a terminal that has a key, this prints a
+          link that logs in by itself:
         </p>
+        <Cli line="tenure console" />
+        <p class="muted">A key to look at everything and to change nothing:</p>
         <Cli line="tenure keys create --role reader --name my-console" />
       </form>
     </main>
   );
 }
 
-/** Why the server does not take the key. A key that may not read runs is still a key. */
-async function refusal(secret: string): Promise<Problem | undefined> {
-  try {
-    await get("v1/runs", { query: { limit: 1 }, headers: credentialsOf(secret) });
-    return undefined;
-  } catch (error) {
-    const problem = asProblem(error);
-    if (problem.status === 403) return undefined;
-    return problem.status === 401 ? unknown(problem) : problem;
-  }
-}
-
 /** The server speaks to programs; this is for the person who pasted the key. */
-function unknown({ status, code, requestId }: Problem): Problem {
+function forPeople(problem: Problem | undefined): Problem | undefined {
+  if (problem?.code !== "unauthenticated") return problem;
+  const { status, code, requestId } = problem;
   return new Problem(
     status,
     code,

@@ -1,7 +1,7 @@
 /** Overview: what needs a person now, and whether the system is well. */
 
 import type { ComponentChildren } from "preact";
-import { mayRead } from "../access.js";
+import { may, mayRead } from "../access.js";
 import { get } from "../api/call.js";
 import type {
   Approval,
@@ -83,7 +83,7 @@ async function read(spanMs: number, signal: AbortSignal): Promise<State> {
       : undefined,
     optional(get<Queues>("v1/queues", { signal })),
     optional(get<Workers>("v1/workers", { query: { limit: 1000 }, signal })),
-    mayRead("audit") ? optional(get<SetAside>("v1/set-aside", { signal })) : undefined,
+    may("set-aside.read") ? optional(get<SetAside>("v1/set-aside", { signal })) : undefined,
   ]);
   // Refused calls and the end of each attempt come with a single run only: the latest runs with several attempts may have some.
   const suspects = recent.runs.filter((run) => run.attempt > 1 || run.lost > 0).slice(0, SUSPECTS_MAX);

@@ -1,6 +1,7 @@
 /** Queues: which one waits, since when, and who polls it; workers, leases and flow keys as tabs. */
 
 import { useSignal } from "@preact/signals";
+import { may } from "../access.js";
 import { get, inPath, post } from "../api/call.js";
 import type { Queues, RunList, Workers } from "../api/types.js";
 import { useQuery } from "../data/query.js";
@@ -90,6 +91,7 @@ function QueueCard({ row, again }: { row: QueueRow; again: () => Promise<void> }
   const close = () => {
     open.value = undefined;
   };
+  const verb = row.pause ? "resume" : "pause";
   return (
     <section class="card queue" aria-label={row.queue}>
       <div class="queue-head">
@@ -107,25 +109,15 @@ function QueueCard({ row, again }: { row: QueueRow; again: () => Promise<void> }
           </a>
         </h2>
         <span class="sp" />
-        {row.pause ? (
+        {may(`queues.${verb}`) && (
           <button
             type="button"
             class="btn"
             onClick={() => {
-              open.value = "resume";
+              open.value = verb;
             }}
           >
-            Resume…
-          </button>
-        ) : (
-          <button
-            type="button"
-            class="btn"
-            onClick={() => {
-              open.value = "pause";
-            }}
-          >
-            Pause…
+            {row.pause ? "Resume…" : "Pause…"}
           </button>
         )}
         <a class="btn" href={`runs?queue=${encodeURIComponent(row.queue)}`}>

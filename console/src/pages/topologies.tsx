@@ -181,6 +181,7 @@ function Actions({ deployment, again }: { deployment: Deployment; again: () => P
           <Act
             key={verb}
             label={label}
+            needs={`deployments.${verb}`}
             title={`${label} ${visible(name)}?`}
             act={act}
             isDanger={verb === "delete"}

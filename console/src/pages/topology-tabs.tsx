@@ -284,6 +284,7 @@ function Close({ part, pause, again }: { part: Part; pause: PauseState; again: (
   return (
     <Act
       label="Close"
+      needs="deployments.pause-states.close"
       about={`${pause.reason} ${pause.subject ?? ""}`}
       title="Close this pause state?"
       act="Close it"

@@ -5,6 +5,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { may } from "../access.js";
 import { place } from "../router.js";
 import { Dialog, type DialogProps } from "./dialog.js";
 
@@ -19,11 +20,14 @@ const close = () => {
 interface Props extends Question {
   /** The word on the button that opens the dialog. */
   label: string;
+  /** The right that it takes; a key without it is not offered the button. */
+  needs: string;
   /** What a row's button is about, for those who do not see the row. */
   about?: string;
 }
 
-export function Act({ label, about, ...question }: Props) {
+export function Act({ label, about, needs, ...question }: Props) {
+  if (!may(needs)) return null;
   return (
     <span data-actions>
       <button

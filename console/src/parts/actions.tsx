@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { may } from "../access.js";
 import { post } from "../api/call.js";
 import type { Run, RunAccepted } from "../api/types.js";
 import { canRunAgain, submissionOf } from "../model/again.js";
@@ -20,6 +21,15 @@ const WORDS: Record<Action, string> = {
   signal: "Send signal…",
   resume: "Resume…",
   again: "Run again…",
+};
+
+const NEEDS: Record<Action, string> = {
+  cancel: "runs.cancel",
+  retry: "runs.retry",
+  continue: "runs.fork",
+  signal: "runs.signals",
+  resume: "runs.resume",
+  again: "runs.write",
 };
 
 /** What the state of a run allows. The server decides; this only leaves out what it would refuse for certain. */
@@ -42,9 +52,10 @@ export function Actions({ run, again }: { run: Run; again: () => Promise<void> }
     open.value = undefined;
   };
   const props = { run, close, again };
+  const offered = possible(run).filter((action) => may(NEEDS[action]));
   return (
     <span class="actions" data-actions>
-      {possible(run).map((action, i) => (
+      {offered.map((action, i) => (
         <button
           key={action}
           type="button"

@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { may } from "../access.js";
 import { get, type Problem, post } from "../api/call.js";
 import type { RunList } from "../api/types.js";
 import { asProblem } from "../data/query.js";
@@ -46,7 +47,9 @@ export function BulkActions(props: {
   again: () => Promise<void>;
 }) {
   const open = useSignal<Verb | undefined>(undefined);
-  const verbs = (["cancel", "retry"] as const).filter((verb) => isOffered(verb, props.filter));
+  const verbs = (["cancel", "retry"] as const).filter(
+    (verb) => may(`runs.${verb}`) && isOffered(verb, props.filter),
+  );
   return (
     <span class="actions">
       {verbs.map((verb) => (

@@ -96,10 +96,11 @@ describe("topologies", () => {
     await server.apply("execution");
     await scene.logIn(await server.keyOf("reader", "looker"));
     await scene.open("topologies/execution");
-    await page.getByRole("button", { name: "Pause…" }).click();
-    await page.getByRole("button", { name: "Pause the deployment" }).click();
-    await page.getByRole("dialog").getByText("This key may not do this").waitFor();
-    await page.evaluate(() => sessionStorage.clear());
+    await page.getByRole("heading", { name: "execution" }).waitFor();
+    await page.locator(".pill", { hasText: "active" }).waitFor();
+    expect(await page.getByRole("button", { name: "Pause…" }).count()).toBe(0);
+    await page.getByRole("button", { name: "log out" }).click();
+    await page.getByText("You are logged out").waitFor();
     await scene.logIn();
     await scene.open("topologies/execution");
     await page.getByRole("button", { name: "Pause…" }).click();

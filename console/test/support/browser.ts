@@ -85,7 +85,9 @@ export async function visit(
   browser: Browser,
   options: Parameters<Browser["newPage"]>[0] = {},
 ): Promise<{ page: Page; faults: string[] }> {
-  const page = await browser.newPage({ viewport: { width: 1440, height: 1000 }, ...options });
+  // A context of its own, so that the page can open other tabs of the same person.
+  const context = await browser.newContext({ viewport: { width: 1440, height: 1000 }, ...options });
+  const page = await context.newPage();
   const faults: string[] = [];
   page.setDefaultTimeout(45_000);
   page.on("dialog", (dialog) => {

@@ -42,7 +42,7 @@ export class Scene {
       flows += 1;
       if (task.result?.state === "fail")
         await scene.page.screenshot({ path: `${OUT}failed-${name}-${flows}.png` }).catch(() => {});
-      await scene.page.close();
+      await scene.page.context().close();
       expect(scene.faults).toEqual([]);
     });
     return scene;

@@ -1,27 +1,26 @@
 // Limits, Audit, Keys and Health: what they say about what the server answers, and which pages a key is offered.
 
 import { afterEach, describe, expect, it } from "vitest";
-import { access } from "../../src/access.js";
-import { Problem } from "../../src/api/call.js";
-import type { AuditEntry, Key, ScopeBudget } from "../../src/api/types.js";
-import { entryOf, offered, PAGES, refusalOf } from "../../src/map.js";
+import { may } from "../../src/access.js";
+import type { AuditEntry, Key, ScopeBudget, Session } from "../../src/api/types.js";
+import { entryOf, isOffered, offered, PAGES } from "../../src/map.js";
 import { parseMetrics, quantile, sum } from "../../src/model/metrics.js";
 import { chosen, verdict } from "../../src/pages/audit.js";
 import { figures } from "../../src/pages/health.js";
 import { isShown, keyLook } from "../../src/pages/keys.js";
 import { amount, rowsOf, setLine } from "../../src/pages/limits.js";
 import { targets } from "../../src/parts/jump.js";
+import { codeIn, looksLikeKey, person } from "../../src/session.js";
 
 const AT = Date.parse("2026-11-18T12:00:00Z");
 const at = (seconds: number) => new Date(AT + seconds * 1000).toISOString();
 
 describe("the map of pages", () => {
-  const refuse = (...names: Array<keyof typeof access.value.refused>) => {
-    const problem = new Problem(403, "forbidden", "", "this needs an API key with the role admin");
-    access.value = { isKnown: true, refused: Object.fromEntries(names.map((name) => [name, problem])) };
+  const log = (...may: string[]) => {
+    person.value = { keyId: "k", may } as unknown as Session;
   };
   afterEach(() => {
-    access.value = { isKnown: false, refused: {} };
+    person.value = undefined;
   });
 
   it("gives each page a letter, an address and a place in the jump field of its own", () => {
@@ -31,18 +30,19 @@ describe("the map of pages", () => {
       expect(targets(name)).toContainEqual({ words: `page ${name.toLowerCase()}`, to });
   });
 
-  it("offers nothing before the server was asked", () => {
+  it("offers nothing before the server said who this is", () => {
     expect(offered()).toEqual([]);
+    expect(may("runs.read")).toBe(false);
   });
 
   it("offers an approver the Inbox alone, and makes it the first page", () => {
-    refuse("runs", "schedules", "effects", "deployments", "audit", "keys");
+    log("approvals.read", "approvals.decide", "session.read");
     expect(offered().map(({ name }) => name)).toEqual(["Inbox"]);
     expect(entryOf(undefined)?.name).toBe("Inbox");
   });
 
   it("offers an administrator who may not read runs what there is to administer", () => {
-    refuse("runs", "schedules", "deployments");
+    log("approvals.read", "effects.read", "audit.read", "keys.read");
     expect(offered().map(({ name }) => name)).toEqual([
       "Inbox",
       "Effects",
@@ -51,13 +51,20 @@ describe("the map of pages", () => {
       "Keys",
       "Health",
     ]);
-  });
-
-  it("keeps the words of the server for a page that a key may not read", () => {
-    refuse("keys");
-    expect(refusalOf(entryOf("keys")!)?.message).toMatch(/role admin/);
-    expect(refusalOf(entryOf("runs")!)).toBeUndefined();
+    expect(isOffered(entryOf("runs")!)).toBe(false);
     expect(entryOf("nothing")).toBeUndefined();
+  });
+});
+
+describe("what is pasted at the door", () => {
+  const code = "0123456789abcdef0123456789abcdef";
+  it("is a key, a code, or the link with a code", () => {
+    expect(looksLikeKey(" tnr_a1_b2_c3\n")).toBe(true);
+    expect(looksLikeKey(code)).toBe(false);
+    for (const text of [code, ` ${code} `, `http://127.0.0.1:7400/console/#code=${code}`, `#code=${code}`])
+      expect(codeIn(text)).toBe(code);
+    for (const text of ["", "tnr_a1_b2_c3", code.slice(1), `${code}0`, `#token=${code}`])
+      expect(codeIn(text)).toBeUndefined();
   });
 });
 

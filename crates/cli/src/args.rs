@@ -3,10 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    approvals, artifacts, audit, backup, bench, budgets, completions, config, coordinators, dev,
-    doctor, effects, endpoints, epoch, explain, export, flow, inbox, inside, keys, limits, mcp,
-    migrate, plan, prove, queues, recovery, replay, restore, retention, runs, schedules, serve,
-    submit, topology, tour, verify, work,
+    approvals, artifacts, audit, backup, bench, budgets, completions, config, console,
+    coordinators, dev, doctor, effects, endpoints, epoch, explain, export, flow, inbox, inside,
+    keys, limits, mcp, migrate, plan, prove, queues, recovery, replay, restore, retention, runs,
+    schedules, serve, submit, topology, tour, verify, work,
 };
 
 /// Order: description, first steps, commands and options, exit codes.
@@ -83,6 +83,8 @@ pub(crate) enum Command {
     Tour(tour::Arguments),
     /// Start a development server and save its address and key in the profile
     Dev(dev::Arguments),
+    /// Print a link that logs a browser in to the console, once
+    Console(console::Arguments),
     /// Start a server
     Serve(serve::Arguments),
     /// Submit a run, or many from a file

@@ -35,7 +35,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     let path = Profile::path()?;
     // A profile that cannot be read is replaced, as its own error message advises.
     let remembered = Profile::read(&path).ok().flatten();
-    let server = Server::start(ServerOptions {
+    let mut server = Server::start(ServerOptions {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port)),
         port_flag: "--port",
         store: store(arguments.store)?,
@@ -56,6 +56,7 @@ pub(crate) async fn run(format: Format, arguments: Arguments) -> CommandResult {
     .await?;
     let api_key = server.ready.api_key.clone().expect("dev asks for a key it can show");
     Profile::remember(&path, &server.ready.url, &api_key)?;
+    server.add_console_link(&api_key);
     match format {
         Format::Json => output::json_line(&server.ready)?,
         Format::People => greet(&server.ready, &api_key, &path)?,
@@ -73,9 +74,11 @@ fn store(given: Option<String>) -> Result<StoreAddress, CliError> {
 
 fn greet(ready: &ReadyMessage, key: &str, profile: &std::path::Path) -> Result<(), CliError> {
     let (url, store, me) = (&ready.url, &ready.store, output::program_name());
+    let console = ready.console_url.as_deref().unwrap_or("is not served");
     output::line(format_args!(
         "{BOLD}Tenure is ready at {url}{BOLD:#}
-{FAINT}console{FAINT:#}  {url}/console (asks for the key below)
+{FAINT}console{FAINT:#}  {console}
+         (this link logs in once, within five minutes; `{me} console` makes another)
 {FAINT}store{FAINT:#}    {store}
 {FAINT}profile{FAINT:#}  {} (address and key, so that the commands below need no flags)
 

@@ -16,6 +16,7 @@ mod bulk;
 mod completions;
 mod config;
 mod conform;
+mod console;
 mod coordinators;
 mod descriptors;
 mod dev;
@@ -137,6 +138,7 @@ async fn run(command: Command, format: Format, global_args: &GlobalArgs) -> Comm
     match command {
         Command::Tour(arguments) => tour::run(format, arguments).await,
         Command::Dev(arguments) => dev::run(format, arguments).await,
+        Command::Console(arguments) => console::run(format, global_args, &arguments).await,
         Command::Serve(arguments) => serve::run(format, arguments).await,
         Command::Submit(arguments) => submit::run(connect()?, format, *arguments).await,
         Command::Runs(verb) => runs::run(connect()?, format, verb).await,

@@ -17,6 +17,7 @@ use serde::Serialize;
 use store::{Browse, ClockAhead, Failure, FailureKind, Store};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::console;
 use crate::descriptors;
 use crate::exit::{CliError, CommandResult, Exit};
 use crate::open_store::{self, OpenStore, StoreAddress};
@@ -211,6 +212,9 @@ pub(crate) struct ReadyMessage {
     /// The address of the metrics that need no key, if they have a separate listener.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics_url: Option<String>,
+    /// Logs a browser in to the console once, with the key above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) console_url: Option<String>,
 }
 
 /// A server that runs inside this process.
@@ -277,8 +281,15 @@ impl Server {
             api_key,
             store,
             metrics_url,
+            console_url: None,
         };
         Ok(Server { ready, serving, signals })
+    }
+
+    /// Adds a link that logs a browser in to the console once, as the holder of this key.
+    pub(crate) fn add_console_link(&mut self, api_key: &str) {
+        let path = self.serving.console_link(api_key);
+        self.ready.console_url = path.map(|path| console::url(&self.ready.url, &path));
     }
 
     /// Serves until SIGINT or SIGTERM, then drains; a second signal exits at once. A store that can

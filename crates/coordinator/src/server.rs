@@ -14,6 +14,7 @@ pub(crate) mod tls;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -28,10 +29,12 @@ use tokio_util::task::TaskTracker;
 use crate::admit::administer;
 use crate::admit::record_seals::{self, RecordSealer};
 use crate::admit::seal::{self, Sealer};
+use crate::admit::sessions::codes::{CodeFor, LoginCodes};
+use crate::admit::sessions::secret_digest;
 use crate::admit::{ApiKeys, Keyring, KeyringError, NewKey, refresh};
 use crate::budget_alerts;
 use crate::coordinator::{Coordinator, Options, StopReason};
-use crate::http::{AppState, Timeouts, router, router_of_metrics};
+use crate::http::{AppState, ConsoleHosts, Timeouts, code_path, router, router_of_metrics};
 use crate::ids::OsEntropy;
 use crate::outbox::deliverer::{Courier, Deliverer};
 use crate::outbox::teller::Teller;
@@ -190,6 +193,8 @@ pub struct Server {
     keys: ApiKeys,
     keyring: Keyring,
     certificates: Option<Certificates>,
+    /// One-time codes for the console, if it is served.
+    codes: Option<Arc<LoginCodes>>,
     /// Cancelled first: no new connections, and no keep-alive.
     closing: CancellationToken,
     /// Cancelled last: connections that did not finish are closed.
@@ -238,6 +243,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     let certificates = certificates.map(|certificates| certificates.reporting(stale));
     let scheme = if certificates.is_some() { "https" } else { "http" };
     let (local_addr, metrics_addr) = (bound.address, scraped.as_ref().map(|it| it.address));
+    let hosts = ConsoleHosts::of(is_loopback(local_addr), callback_base_url.as_deref());
     let callback_base_url = callback_base_url.unwrap_or_else(|| format!("{scheme}://{local_addr}"));
     receivers.own.extend([Some(local_addr), metrics_addr].into_iter().flatten());
     let sender = Sender::new(receivers, &Roots::System);
@@ -253,7 +259,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
     .with_certificates(certificates.clone())
     .with_submit_defaults(submit_defaults)
     .with_metrics_queues(metrics_queues)
-    .with_console(has_console)
+    .with_console(has_console, hosts)
     .with_sender(sender.clone())
     .with_open_metrics(is_loopback(local_addr))
     .with_anchor(seal::anchor_path(&keyring_path));
@@ -271,6 +277,7 @@ pub async fn serve<S: Store>(store: S, options: ServeOptions) -> Result<Server, 
         keys,
         keyring,
         certificates,
+        codes: has_console.then(|| app.inner.codes.clone()),
         closing,
         aborting: CancellationToken::new(),
         connections: TaskTracker::new(),
@@ -446,6 +453,17 @@ impl Server {
             connections: self.connections.clone(),
         });
         self.accepting.push(tokio::spawn(accepting));
+    }
+
+    /// Where a browser logs in to the console once as the holder of `api_key`, below the server's address. `None` if the
+    /// console is not served or the key is not valid.
+    pub fn console_link(&self, api_key: &str) -> Option<String> {
+        let now = self.coordinator.now();
+        let verified = self.keys.find(api_key, now).ok()?;
+        let (key, tenant) = (verified.key().id.clone(), verified.key().scope.tenant.clone());
+        let stands_for = CodeFor { key, tenant, secret: secret_digest(api_key)? };
+        let made = self.codes.as_ref()?.make(stands_for, &mut OsEntropy, now);
+        made.ok().map(|(code, _)| code_path(&code))
     }
 
     /// The address that serves only `/metrics`, if there is one.

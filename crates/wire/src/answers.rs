@@ -14,6 +14,7 @@ mod records;
 mod reporting;
 mod runs;
 mod serving;
+mod session;
 mod starting;
 mod submitting;
 mod waiting;
@@ -43,6 +44,7 @@ pub use self::runs::{
     RunError, RunList,
 };
 pub use self::serving::{QueueView, Queues, Ready, ReadyCheck, Version};
+pub use self::session::{ConsoleCode, Session};
 pub use self::starting::{StartAnswer, StartAnswers, StartedAck};
 pub use self::submitting::{RunAccepted, SubmitResult, SubmitResults};
 pub use self::waiting::WaitAnswer;

@@ -91,6 +91,12 @@ pub enum Code {
     TransitionNotAllowed,
     RoleNotFound,
     RoleNotOutside,
+    /// The console's cookie or page token is missing, or does not count any more.
+    SessionRequired,
+    ConsoleCodeInvalid,
+    /// The call came from another page than the console's own.
+    ForeignPage,
+    TooManySessions,
 }
 
 /// Verdicts for lost authority and for an invalid call. A code for which nothing was decided has no
@@ -178,6 +184,10 @@ const fn row(code: Code) -> Row {
         Code::TransitionNotAllowed    => ("transition_not_allowed",    409, None,      "The topology does not allow this change"),
         Code::RoleNotFound            => ("role_not_found",            404, None,      "The deployment has no role with this name"),
         Code::RoleNotOutside          => ("role_not_outside",          409, None,      "The server takes the turns of this role itself"),
+        Code::SessionRequired         => ("session_required",          401, None,      "There is no session of the console, or it has ended"),
+        Code::ConsoleCodeInvalid      => ("console_code_invalid",      401, None,      "The one-time code was used, has expired or is unknown"),
+        Code::ForeignPage             => ("foreign_page",              403, None,      "The call did not come from a page of this console"),
+        Code::TooManySessions         => ("too_many_sessions",         429, None,      "The tenant has as many sessions of the console as it may"),
     }
 }
 
@@ -200,6 +210,7 @@ impl Code {
         Code::RecoveryNotFound, Code::RecoveryClosed, Code::RecoveryOutOfScope,
         Code::DeploymentNotFound, Code::DeploymentConflict, Code::ArtifactNotFound, Code::ArtifactExists,
         Code::ArtifactChanged, Code::TransitionNotAllowed, Code::RoleNotFound, Code::RoleNotOutside,
+        Code::SessionRequired, Code::ConsoleCodeInvalid, Code::ForeignPage, Code::TooManySessions,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -387,6 +398,9 @@ mod tests {
             Code::TransitionNotAllowed,
             Code::RoleNotFound,
             Code::RoleNotOutside,
+            Code::SessionRequired,
+            Code::ConsoleCodeInvalid,
+            Code::ForeignPage,
         ];
         for code in Code::ALL.iter().filter(|code| !client_only.contains(code)) {
             assert_eq!(code.worker_may_retry(), code.verdict().is_none(), "{code}");

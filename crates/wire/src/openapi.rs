@@ -27,6 +27,7 @@ use routes::kinds::KIND_ROUTES;
 use routes::links::LINKS;
 use routes::recovery::RECOVERY_ROUTES;
 use routes::schedules::SCHEDULE_ROUTES;
+use routes::session::SESSION_ROUTES;
 use routes::topologies::TOPOLOGY_ROUTES;
 use routes::{Body, ROUTES, Route};
 
@@ -75,7 +76,8 @@ fn paths() -> Paths {
         .chain(EFFECT_ROUTES)
         .chain(FLOW_ROUTES)
         .chain(KIND_ROUTES)
-        .chain(SCHEDULE_ROUTES);
+        .chain(SCHEDULE_ROUTES)
+        .chain(SESSION_ROUTES);
     for route in ROUTES.iter().chain(rest).chain(RECOVERY_ROUTES).chain(TOPOLOGY_ROUTES) {
         paths.add_path_operation(route.path, vec![route.method.clone()], operation(route));
     }
@@ -246,6 +248,8 @@ fn schemas() -> Vec<(String, RefOr<Schema>)> {
     add::<answers::WaitAnswer>(&mut all);
     add::<answers::Kinds>(&mut all);
     add::<answers::KindView>(&mut all);
+    add::<answers::Session>(&mut all);
+    add::<answers::ConsoleCode>(&mut all);
     add::<answers::CancelAccepted>(&mut all);
     add::<answers::Leases>(&mut all);
     add::<answers::StartedAck>(&mut all);

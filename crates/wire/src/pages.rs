@@ -86,5 +86,9 @@ pub(crate) const fn explanation(code: Code) -> &'static str {
         Code::TransitionNotAllowed => page!("transition-not-allowed"),
         Code::RoleNotFound => page!("role-not-found"),
         Code::RoleNotOutside => page!("role-not-outside"),
+        Code::SessionRequired => page!("session-required"),
+        Code::ConsoleCodeInvalid => page!("console-code-invalid"),
+        Code::ForeignPage => page!("foreign-page"),
+        Code::TooManySessions => page!("too-many-sessions"),
     }
 }

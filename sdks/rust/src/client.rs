@@ -18,6 +18,7 @@ mod request;
 mod roles;
 mod runs;
 mod schedules;
+mod session;
 mod submissions;
 mod submit_and_wait;
 mod waits;

@@ -678,6 +678,16 @@ export interface CompletedAck {
   verdict: Verdict;
 }
 
+/** A one-time code, with which a browser logs in to the console as the key that asked for it. */
+export interface ConsoleCode {
+  /** Taken once. The coordinator that made it knows it. */
+  code: string;
+  expiresAt: Time;
+  /** Where to open it, below the address of the server. The code is behind `#`, so that it reaches no log. */
+  path: string;
+  serverTime: Time;
+}
+
 /** `POST /v1/deployments/{deployment}/artifacts/{type}`. */
 export interface CreateArtifact {
   /** An object, as the artifact type declares it; empty when absent. */
@@ -2127,6 +2137,25 @@ export interface SendSignal {
   name: string;
   /** Null when absent. */
   payload?: Json;
+}
+
+/** Who asks, and what the key may do. */
+export interface Session {
+  expiresAt?: Time | null;
+  /** The public part of the key. */
+  keyId: string;
+  /**
+   * What the key may do, such as `runs.read`, `runs.cancel` and `approvals.decide`: the names of the routes that take
+   * it, in alphabetical order. What a call names can still be out of its reach.
+   */
+  may: Array<string>;
+  name?: string | null;
+  /** The queues it is limited to; every queue when absent. */
+  queues?: Array<string> | null;
+  roles: Array<Role>;
+  serverTime: Time;
+  tenantId: string;
+  workspaceId: string;
 }
 
 /** The tasks that this server has set aside. */

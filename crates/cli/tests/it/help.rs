@@ -2,9 +2,10 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 37] = [
     "tour",
     "dev",
+    "console",
     "serve",
     "submit",
     "runs",

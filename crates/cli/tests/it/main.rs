@@ -6,6 +6,7 @@ mod approvals;
 mod bench;
 mod caller;
 mod codecs;
+mod console;
 mod crash;
 mod deployments;
 mod descriptors;

@@ -380,6 +380,8 @@ fn deciding_needs_the_flag_and_the_role() {
         !offers(&Agent::with(&home, &["--key", &client, "--allow-approvals"])),
         "without the role"
     );
+    let audit = home.run(&["audit", "--json"]).stdout;
+    assert!(!audit.contains("refused"), "asking leaves no refusal: {audit}");
     let mut agent = Agent::with(&home, &["--key", &both, "--allow-approvals"]);
     assert!(offers(&agent));
     let asked = agent.call("ask_approval", &json!({"subject": "Ship?", "content": 7}));

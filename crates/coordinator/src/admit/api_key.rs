@@ -181,7 +181,7 @@ impl<'a> KeyText<'a> {
 }
 
 /// A key whose secret was correct. Its roles say which principals it may become.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Verified {
     pub(super) key: Arc<ApiKey>,
 }

@@ -26,7 +26,8 @@ pub(super) use self::key_file::{
     Contents, contents, of_one_key, read_or_create, text, with_next, write,
 };
 pub use self::rotation::Rotation;
-use self::sealing_key::{SealingKey, kid_bytes, sealing};
+pub(super) use self::sealing_key::kid_bytes;
+use self::sealing_key::{SealingKey, sealing};
 use super::hex;
 use super::shared_ring::RingSeal;
 use crate::ids::Entropy;
@@ -124,6 +125,13 @@ impl Keyring {
     /// The public name of the signing key.
     pub fn kid(&self) -> String {
         self.current().kid().to_owned()
+    }
+
+    /// The public name of the oldest signing key that is remembered. It outlives rotations, so it names the installation.
+    pub(crate) fn first_kid(&self) -> String {
+        let ring = self.ring.read().expect("no code panics while it holds the keys");
+        let oldest = ring.keys.last().expect("a ring is never empty").kid();
+        ring.sealing.first().map_or(oldest, |key| &key.kid).to_owned()
     }
 
     /// The key that seals the audit now, with its name.

@@ -132,6 +132,14 @@ principal!(
     |_| None
 );
 
+principal!(
+    /// May ask about itself: any valid key.
+    KeyHolderPrincipal,
+    "client, worker, reader, approver or admin",
+    |_| true,
+    |_| None
+);
+
 impl WorkerPrincipal {
     /// Whether the key is an administrator's as well.
     pub(crate) fn is_admin(&self) -> bool {

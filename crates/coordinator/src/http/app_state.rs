@@ -21,10 +21,14 @@ use super::plans_at_hand::PlansAtHand;
 use super::queue_counts::QueueCountCache;
 use super::queue_depths::QueueDepths;
 use super::read_share::ReadShare;
+use super::same_origin::ConsoleHosts;
 use super::token_grace::GraceLookups;
 use super::translate::time;
 use crate::admit::api_key::Verified;
 use crate::admit::denials::DenialLog;
+use crate::admit::sessions::Session;
+use crate::admit::sessions::codes::LoginCodes;
+use crate::admit::sessions::ledger::SessionLedger;
 use crate::admit::{ApiKeys, Keyring};
 use crate::announcements::Announcements;
 use crate::coordinator::Coordinator;
@@ -111,6 +115,11 @@ pub(crate) struct Inner {
     pub(crate) metrics_queues: usize,
     /// Whether the console is served beside the API.
     pub(crate) has_console: bool,
+    /// Under which names the console may be opened.
+    pub(crate) console_hosts: ConsoleHosts,
+    /// The sessions of the console, and the one-time codes for them.
+    pub(crate) sessions: SessionLedger,
+    pub(crate) codes: Arc<LoginCodes>,
     /// Makes calls to receivers, and knows which addresses they may have.
     pub(crate) sender: delivery::Sender,
     /// Rate limits of lookups for expired tokens, by tenant.
@@ -165,6 +174,9 @@ impl AppState {
             queue_counts: Arc::default(),
             metrics_queues: 0,
             has_console: false,
+            console_hosts: ConsoleHosts::Any,
+            sessions: SessionLedger::default(),
+            codes: Arc::default(),
             sender: no_receivers(),
             grace_lookups: GraceLookups::default(),
             read_share: ReadShare::default(),
@@ -223,11 +235,11 @@ impl AppState {
         self
     }
 
-    /// Sets whether the console is served. Call it before sharing the state.
+    /// Sets whether the console is served, and under which names. Call it before sharing the state.
     #[must_use]
-    pub(crate) fn with_console(mut self, has_console: bool) -> Self {
+    pub(crate) fn with_console(mut self, has_console: bool, hosts: ConsoleHosts) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a new state has no clones");
-        inner.has_console = has_console;
+        (inner.has_console, inner.console_hosts) = (has_console, hosts);
         self
     }
 
@@ -258,6 +270,20 @@ impl AppState {
         self.coordinator.allowances().try_acquire(tenant, now).map_err(|wait| {
             self.coordinator.metrics().count_limited(LimitKind::Requests, 1);
             let message = "the tenant exceeded its request rate; wait for the time in Retry-After";
+            let wait = Some(Duration::from_millis(wait.millis()));
+            ApiError { retry_after: wait, ..ApiError::new(Code::TooManyRequests, message) }
+        })
+    }
+
+    /// Takes one read from the rate of a session of the console. It is apart from the rate of the tenant.
+    pub(super) fn check_rate_of_session(
+        &self,
+        session: &Session,
+        now: Time,
+    ) -> Result<(), ApiError> {
+        self.inner.sessions.read(session, now).map_err(|wait| {
+            let message =
+                "this session reads faster than the console does; wait for the time in Retry-After";
             let wait = Some(Duration::from_millis(wait.millis()));
             ApiError { retry_after: wait, ..ApiError::new(Code::TooManyRequests, message) }
         })

@@ -125,6 +125,8 @@ fn is_recorded(code: Code) -> bool {
             | Code::ApprovalDigestMismatch
             | Code::AlreadyVoted
             | Code::ApprovalForbidden
+            | Code::ConsoleCodeInvalid
+            | Code::ForeignPage
     )
 }
 

@@ -5,15 +5,16 @@
 //! and the call fails with an internal error: a mismatch never opens a route.
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
 use verdict::{Name, Scope};
 use wire::Code;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
 use super::caller::{invalid_token, verify};
+use super::console_session::Entered;
 use super::queue_limit::check_run;
 use super::routes::{Audience, RateClass, Route};
 use super::token_grace::TokenGrace;
@@ -22,7 +23,8 @@ use crate::admit::api_key::Verified;
 use crate::admit::principals::Principal;
 use crate::admit::{
     AdminPrincipal, ApprovalReaderPrincipal, ApproverPrincipal, AuditorPrincipal, ClientPrincipal,
-    KeyError, LeaseHolderPrincipal, ReaderPrincipal, TaskPrincipal, WorkerPrincipal,
+    KeyError, KeyHolderPrincipal, LeaseHolderPrincipal, ReaderPrincipal, TaskPrincipal,
+    WorkerPrincipal,
 };
 use crate::server::ConnectionAuth;
 
@@ -50,6 +52,7 @@ pub(super) async fn authenticate(
         Audience::ApprovalReader => {
             leave::<ApprovalReaderPrincipal>(admit(app, route, parts)?, parts)
         }
+        Audience::KeyHolder => leave::<KeyHolderPrincipal>(admit(app, route, parts)?, parts),
         Audience::TaskToken => {
             let principal = admit_token(app, parts).await?;
             parts.extensions.insert(TenantOf(principal.token().scope.tenant.clone()));
@@ -83,7 +86,7 @@ fn leave<P: Principal + Clone + Send + Sync + 'static>(
 }
 
 /// The only bearer credential of a request. Two headers count as none: two readers might pick different ones.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?;
     if values.next().is_some() {
@@ -96,17 +99,42 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// The principal of an API key with a role that `P` needs.
 fn admit<P: Principal>(app: &AppState, route: &Route, parts: &Parts) -> Result<P, ApiError> {
     let now = app.coordinator.now();
-    let text = bearer(&parts.headers).ok_or(KeyError::Unknown);
-    let verified = text.and_then(|text| app.inner.keys.find(text, now));
+    let entered = parts.extensions.get::<Entered>();
+    let verified = match entered {
+        Some(entered) => Ok(entered.verified.clone()),
+        None => bearer(&parts.headers)
+            .ok_or(KeyError::Unknown)
+            .and_then(|text| app.inner.keys.find(text, now)),
+    };
     let verified = verified.map_err(|why| ApiError::new(Code::Unauthenticated, why.to_string()))?;
     mark_authenticated(parts);
     let principal = P::admit(&verified).ok_or_else(|| lacks_role::<P>(&verified))?;
-    match route.rate {
-        RateClass::Tenant => app.check_rate(&verified.key().scope.tenant, now)?,
-        RateClass::Exempt => {}
+    match (route.rate, entered) {
+        (_, Some(entered)) if route.method == Method::GET => {
+            app.check_rate_of_session(&entered.session, now)?;
+        }
+        (RateClass::Tenant, _) => app.check_rate(&verified.key().scope.tenant, now)?,
+        (RateClass::Exempt, _) => {}
     }
     app.note_use(&verified, now);
     Ok(principal)
+}
+
+/// Whether a route for this audience takes the key, whatever its handler says about the object.
+pub(super) fn admits(audience: Audience, verified: &Verified) -> bool {
+    match audience {
+        Audience::Client => ClientPrincipal::admit(verified).is_some(),
+        Audience::Reader => ReaderPrincipal::admit(verified).is_some(),
+        Audience::Worker => WorkerPrincipal::admit(verified).is_some(),
+        Audience::LeaseHolder => LeaseHolderPrincipal::admit(verified).is_some(),
+        Audience::Admin => AdminPrincipal::admit(verified).is_some(),
+        Audience::Auditor | Audience::Scraper => AuditorPrincipal::admit(verified).is_some(),
+        Audience::Approver => ApproverPrincipal::admit(verified).is_some(),
+        Audience::ApprovalReader => ApprovalReaderPrincipal::admit(verified).is_some(),
+        Audience::KeyHolder => KeyHolderPrincipal::admit(verified).is_some(),
+        // Anyone may, and a token is no key.
+        Audience::Anyone | Audience::TaskToken => false,
+    }
 }
 
 /// The principal of a worker that holds leases. Revoking its key stops new work; the attempts in hand go on under their
@@ -141,7 +169,8 @@ async fn admit_token(app: &AppState, parts: &Parts) -> Result<TaskPrincipal, Api
 /// Metrics cover the work of all tenants. They are open to every caller of a listener that the operator opened;
 /// elsewhere they need an administrator or a reader of everything.
 fn admit_scraper(app: &AppState, route: &Route, parts: &Parts) -> Result<(), ApiError> {
-    if app.has_open_metrics {
+    // A session may have come through a proxy on this machine, from anywhere.
+    if app.has_open_metrics && parts.extensions.get::<Entered>().is_none() {
         mark_authenticated(parts);
         return Ok(());
     }
@@ -168,7 +197,7 @@ fn ask_for_metrics(error: ApiError) -> ApiError {
 
 /// Reports to the connection that its caller was authenticated. Requests without a connection have nothing to
 /// report to.
-fn mark_authenticated(parts: &Parts) {
+pub(super) fn mark_authenticated(parts: &Parts) {
     if let Some(connection_auth) = parts.extensions.get::<ConnectionAuth>() {
         connection_auth.mark_authenticated();
     }
@@ -198,6 +227,7 @@ left_in_the_request!(
     AuditorPrincipal,
     ApproverPrincipal,
     ApprovalReaderPrincipal,
+    KeyHolderPrincipal,
     TaskPrincipal
 );
 

@@ -1,13 +1,14 @@
 //! `GET /console/…`: the program that shows runs, leases and reasons in a browser.
 //!
-//! A few static files, embedded at build time. They hold nothing secret and need no key: the program asks for one, keeps it in the
-//! tab, and sends it to the API as every other client does. There is no cookie, so nothing here can be forged across sites.
+//! A few static files, embedded at build time. They hold nothing secret and need no key: the program logs in
+//! ([`super::console_session`]) and calls the API below `/console/api/` with its session.
 //!
 //! Every address below `/console/` that names no file is a page of the program. The page says by its base where the program's root
 //! is, so it works behind any prefix that a proxy adds.
 //!
 //! Invariant: every answer carries [`HEADERS`], which forbid scripts, styles and frames that are not the program's.
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery};
 use axum::http::header::{
@@ -63,6 +64,17 @@ pub(super) fn table() -> Vec<ServedRoute> {
     ]
 }
 
+/// The same headers on what the console's pages are answered. No cache keeps an answer: a cookie does not forbid it, as a
+/// key does.
+pub(super) fn guarded(routes: Router) -> Router {
+    routes.layer(axum::middleware::map_response(async |mut response: Response| {
+        for (name, value) in HEADERS.into_iter().chain([(CACHE_CONTROL, "no-store")]) {
+            response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        }
+        response
+    }))
+}
+
 /// Leads to the root. The location is relative, because only the browser knows the prefix.
 async fn entrance() -> Response {
     answer(StatusCode::PERMANENT_REDIRECT, &[(LOCATION, "console/")], Body::empty())
@@ -79,6 +91,9 @@ async fn below(
 ) -> Result<Response, ApiError> {
     if let Some(found) = FILES.iter().find(|file| file.name == path) {
         return Ok(file(found, query.as_deref(), &headers));
+    }
+    if path == "api" || path.starts_with("api/") {
+        return Err(ApiError::new(Code::NotFound, "the console's API has no such route"));
     }
     // A page has no dot in its last segment unless an id has one: only what looks like one of our files is missing.
     if !path.contains('/') && path.contains('.') {

@@ -151,7 +151,7 @@ fn role(role: wire::Role) -> Role {
     }
 }
 
-fn role_view(role: Role) -> wire::Role {
+pub(super) fn role_view(role: Role) -> wire::Role {
     match role {
         Role::Client => wire::Role::Client,
         Role::Worker => wire::Role::Worker,

@@ -22,6 +22,7 @@ use super::app_state::{AppState, RequestId};
 use super::audit::{RefusedItems, note_denial, with_refused_items};
 use super::authenticate::{KeyOf, TenantOf, authenticate};
 use super::byte_budget::{UnreadAnswer, too_much_held};
+use super::console_session;
 use super::read_share::TENANT;
 use super::routes::{Audience, LEASES, PriorityClass, Route, RouteIndex, answering};
 
@@ -31,7 +32,16 @@ const URI_BYTES_MAX: usize = 4 * 1024;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The state of the middleware: the application, and the table of routes.
-type Served = (AppState, Arc<RouteIndex>);
+type Served = (AppState, Arc<RouteIndex>, Door);
+
+/// What a caller has to show before the audience of a route is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// Nothing: the credential of the audience says who it is.
+    Credential,
+    /// A session of the console, which stands for its key.
+    Session,
+}
 
 pub(super) async fn handle(State(served): State<Served>, request: Request, next: Next) -> Response {
     let route = MatchedRequest::of(&request, &served.1).route().cloned();
@@ -47,12 +57,13 @@ pub(super) async fn handle(State(served): State<Served>, request: Request, next:
     })
 }
 
-async fn serve((app, routes): Served, mut request: Request, next: Next) -> Response {
+async fn serve((app, routes, door): Served, mut request: Request, next: Next) -> Response {
     let matched = MatchedRequest::of(&request, &routes);
     let request_id = app.request_id();
     request.extensions_mut().insert(RequestId(request_id.clone()));
     // A panic in a route is a bug that must not close the connection.
-    let answered = AssertUnwindSafe(answer(&app, &matched, request, next)).catch_unwind().await;
+    let answered =
+        AssertUnwindSafe(answer(&app, &matched, door, request, next)).catch_unwind().await;
     let response = answered.unwrap_or_else(|_| {
         tracing::error!("a route panicked");
         ApiError::new(
@@ -73,11 +84,12 @@ async fn serve((app, routes): Served, mut request: Request, next: Next) -> Respo
 async fn answer(
     app: &AppState,
     matched: &MatchedRequest<'_>,
+    door: Door,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    if let Err(error) = admit(app, matched, &mut parts).await {
+    if let Err(error) = admit(app, matched, door, &mut parts).await {
         return error.into_response();
     }
     let tenant = parts.extensions.get::<TenantOf>().cloned();
@@ -131,11 +143,17 @@ fn hold_until_read(
 async fn admit(
     app: &AppState,
     matched: &MatchedRequest<'_>,
+    door: Door,
     parts: &mut Parts,
 ) -> Result<(), ApiError> {
     check_spelling(&parts.uri)?;
     match matched.route() {
-        Some(route) => authenticate(app, route, parts).await,
+        Some(route) => {
+            if door == Door::Session && !console_session::is_login(route) {
+                console_session::enter(app, parts)?;
+            }
+            authenticate(app, route, parts).await
+        }
         // The router answers that there is no such path or method.
         None => Ok(()),
     }

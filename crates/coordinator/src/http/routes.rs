@@ -18,12 +18,13 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app_state::AppState;
+use super::middleware::Door;
 use super::{
     approvals, audit, budgets, cancel, checkpoint, checkpoints, children, completed, console,
-    deployments, effects, endpoints, errors, explain, flow_keys, fork, health, heartbeat,
-    heartbeats, history, keys, kinds, lease, limits, logs, metrics, middleware, openapi, pauses,
-    queues, record, records, recovery, reports, retry, runs, schedules, set_aside, signals,
-    signing, started, starts, steps, submit, waits, workers,
+    console_session, deployments, effects, endpoints, errors, explain, flow_keys, fork, health,
+    heartbeat, heartbeats, history, keys, kinds, lease, limits, logs, metrics, middleware, openapi,
+    pauses, queues, record, records, recovery, reports, retry, runs, schedules, session, set_aside,
+    signals, signing, started, starts, steps, submit, waits, workers,
 };
 pub use crate::intake::PriorityClass;
 
@@ -49,6 +50,8 @@ pub enum Audience {
     Approver,
     /// An API key with the role approver or admin, or client or reader without a limit to queues.
     ApprovalReader,
+    /// A valid API key, whatever its roles: the answer is about the key itself.
+    KeyHolder,
     /// The token of one attempt. Every refusal carries a verdict, because the contract requires one.
     TaskToken,
     /// Anyone if the operator opened `/metrics`, else an auditor of everything.
@@ -219,6 +222,16 @@ fn recovery_table() -> Vec<ServedRoute> {
     ]
 }
 
+/// The routes about the key of the caller.
+fn key_table() -> Vec<ServedRoute> {
+    use Audience::KeyHolder;
+    use RateClass::Tenant;
+    vec![
+        get("/v1/session", KeyHolder, Tenant, None, session::session),
+        post(CONSOLE_CODES, KeyHolder, Tenant, None, session::create_code),
+    ]
+}
+
 /// The routes of deployments.
 fn topology_table() -> Vec<ServedRoute> {
     use Audience::{Admin, Approver, Client, Reader, Worker};
@@ -310,6 +323,7 @@ fn topology_table() -> Vec<ServedRoute> {
 }
 
 pub(super) const LEASES: &str = "/v1/leases";
+const CONSOLE_CODES: &str = "/v1/console-codes";
 const DEPLOYMENT: &str = "/v1/deployments/{deployment}";
 const TURNS: &str = "/v1/deployments/{deployment}/roles/{role}/turns";
 const RENEWALS: &str = "/v1/deployments/{deployment}/roles/{role}/turns/renew";
@@ -320,7 +334,8 @@ const ARTIFACT: &str = "/v1/deployments/{deployment}/artifacts/{type}/{artifact}
 
 /// All tables.
 fn all() -> Vec<ServedRoute> {
-    table().into_iter().chain(recovery_table()).chain(topology_table()).collect()
+    let tables = [table(), recovery_table(), topology_table(), key_table()];
+    tables.into_iter().flatten().collect()
 }
 
 /// What is known about every route.
@@ -331,10 +346,28 @@ pub fn routes() -> Vec<Route> {
 /// Every route, ready to be served, and the console unless it was left out.
 pub fn router(app: AppState) -> Router {
     let mut table = all();
-    if app.inner.has_console {
-        table.extend(console::table());
+    if !app.inner.has_console {
+        return serve(table, middleware::not_found, app);
     }
-    serve(table, middleware::not_found, app)
+    table.extend(console::table());
+    let of_sessions = serve_behind(Door::Session, API, of_console(), app.clone());
+    serve(table, middleware::not_found, app).nest(API, console::guarded(of_sessions))
+}
+
+/// Where the console's pages call the API with their session in the place of a key.
+const API: &str = "/console/api";
+
+/// The routes that a session opens: what people do. No browser is a worker, and a session makes no codes for others.
+fn of_console() -> Vec<ServedRoute> {
+    let mut table = all();
+    table.extend(console_session::table());
+    table.retain(|served| {
+        let Route { audience, path, .. } = &served.route;
+        let is_of_workers =
+            matches!(audience, Audience::Worker | Audience::LeaseHolder | Audience::TaskToken);
+        !is_of_workers && *path != CONSOLE_CODES
+    });
+    table
 }
 
 /// `/metrics` and nothing else, for a listener that the operator opened to scrapers.
@@ -350,34 +383,57 @@ pub(super) fn serve<T: 'static>(
     not_found: impl Handler<T, AppState>,
     app: AppState,
 ) -> Router {
-    let index = Arc::new(RouteIndex::of(table.iter().map(|served| &served.route)));
+    layered(table, not_found, app, Door::Credential, "")
+}
+
+/// The same for routes below `prefix` whose callers come through a door.
+fn serve_behind(
+    door: Door,
+    prefix: &'static str,
+    table: Vec<ServedRoute>,
+    app: AppState,
+) -> Router {
+    layered(table, middleware::not_found, app, door, prefix)
+}
+
+fn layered<T: 'static>(
+    table: Vec<ServedRoute>,
+    not_found: impl Handler<T, AppState>,
+    app: AppState,
+    door: Door,
+    prefix: &'static str,
+) -> Router {
+    let index = Arc::new(RouteIndex::of(prefix, table.iter().map(|served| &served.route)));
     let router = table.into_iter().fold(Router::new(), |router, ServedRoute { route, handler }| {
         router.route(route.path, handler)
     });
     router
         .fallback(not_found)
         .method_not_allowed_fallback(middleware::method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state((app.clone(), index), middleware::handle))
+        .layer(axum::middleware::from_fn_with_state((app.clone(), index, door), middleware::handle))
         .with_state(app)
 }
 
 /// The rows of each path, found by the pattern that the router matched.
 pub(super) struct RouteIndex {
+    /// What comes before the patterns of the rows.
+    prefix: &'static str,
     by_path: HashMap<&'static str, Vec<Route>>,
 }
 
 impl RouteIndex {
-    fn of<'a>(routes: impl Iterator<Item = &'a Route>) -> Self {
+    fn of<'a>(prefix: &'static str, routes: impl Iterator<Item = &'a Route>) -> Self {
         let mut by_path: HashMap<_, Vec<_>> = HashMap::new();
         for route in routes {
             by_path.entry(route.path).or_default().push(route.clone());
         }
-        Self { by_path }
+        Self { prefix, by_path }
     }
 
     /// All rows of a path, whatever their method; none for a path that is not served.
     pub(super) fn at(&self, path: Option<&MatchedPath>) -> &[Route] {
-        path.and_then(|path| self.by_path.get(path.as_str())).map_or(&[], Vec::as_slice)
+        let pattern = path.and_then(|path| path.as_str().strip_prefix(self.prefix));
+        pattern.and_then(|it| self.by_path.get(it)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -398,7 +454,7 @@ pub(super) fn get<T: 'static>(
     ServedRoute { route, handler: on(MethodFilter::GET, handler) }
 }
 
-fn post<T: 'static>(
+pub(super) fn post<T: 'static>(
     path: &'static str,
     audience: Audience,
     rate: RateClass,

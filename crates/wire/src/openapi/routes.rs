@@ -111,6 +111,7 @@ pub(super) mod kinds;
 pub(super) mod links;
 pub(super) mod recovery;
 pub(super) mod schedules;
+pub(super) mod session;
 pub(super) mod topologies;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -559,6 +559,11 @@ fn check_answers(shapes: &mut Shapes) {
         "announceAgain": true, "serverTime": AT});
     shapes.check_open::<answers::Leases>("Leases", leases);
     shapes.check_open::<answers::KindView>("KindView", kind_view());
+    let session = json!({"keyId": "k", "name": "n", "tenantId": "t", "workspaceId": "w", "roles": ["reader"],
+        "queues": ["q"], "may": ["runs.read"], "expiresAt": AT, "serverTime": AT});
+    shapes.check_open::<answers::Session>("Session", session);
+    let code = json!({"code": "c", "path": "/console/#code=c", "expiresAt": AT, "serverTime": AT});
+    shapes.check_open::<answers::ConsoleCode>("ConsoleCode", code);
     let kinds =
         json!({"kinds": [kind_view()], "nextAfter": "k", "coordinators": 1, "serverTime": AT});
     shapes.check_open::<answers::Kinds>("Kinds", kinds);
@@ -664,6 +669,8 @@ fn the_routes_are_those_of_the_interface() {
         ("/v1/runs", "get post"),
         ("/v1/waits", "post"),
         ("/v1/kinds", "get"),
+        ("/v1/session", "get"),
+        ("/v1/console-codes", "post"),
         ("/v1/runs/{runId}", "get"),
         ("/v1/runs/{runId}/cancel", "post"),
         ("/v1/runs/{runId}/history", "get"),

@@ -609,6 +609,14 @@ class CompletedAck(TypedDict):
 
 
 
+class ConsoleCode(TypedDict):
+    code: str
+    expiresAt: Time
+    path: str
+    serverTime: Time
+
+
+
 class CreateArtifact(TypedDict):
     fields: NotRequired[Json]
     id: str
@@ -1711,6 +1719,19 @@ class ScopeBudgets(TypedDict):
 class SendSignal(TypedDict):
     name: str
     payload: NotRequired[Json]
+
+
+
+class Session(TypedDict):
+    expiresAt: NotRequired[Time | None]
+    keyId: str
+    may: list[str]
+    name: NotRequired[str | None]
+    queues: NotRequired[list[str] | None]
+    roles: list[Role]
+    serverTime: Time
+    tenantId: str
+    workspaceId: str
 
 
 

@@ -9,7 +9,7 @@ use wire::approvals::{ApprovalTerms, CONTENT_BYTES_MAX, DecideApproval};
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::plan::{Plan, PlanStep};
 use wire::requests::SubmitRun;
-use wire::{ApprovalDecision, Code, Json, State, canonical};
+use wire::{ApprovalDecision, Json, State, canonical};
 
 use super::super::refusal::Refusal;
 use super::{Answer, idempotency_key, wait, written};
@@ -18,9 +18,6 @@ use crate::visible;
 /// The steps of the run that asks.
 const ASK: &str = "ask";
 const THEN: &str = "then";
-
-/// No approval has this id, so that a vote on it changes nothing.
-const NO_APPROVAL: &str = "none";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -207,10 +204,9 @@ pub(super) async fn decide_approval(client: &Client, asked: DecideArguments) -> 
     written(&client.approvals().decide(&approval_id, decision).with(word).await?)
 }
 
-/// Whether the key has a role that may vote. No read says so: a vote on nothing does, because roles are asked first.
+/// Whether the key may vote, as the server says.
 pub(in crate::mcp) async fn may_decide(client: &Client) -> bool {
-    let refused = client.approvals().decide(NO_APPROVAL, ApprovalDecision::Rejected).await;
-    refused.is_err_and(|error| error.code() == Some(Code::ApprovalNotFound))
+    client.session().await.is_ok_and(|session| session.may("approvals.decide"))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(super) fn sealing(key: &SigningKey) -> [u8; KEY_BYTES] {
     key.derive(SEALING, &Scope::default())
 }
 
-pub(super) fn kid_bytes(kid: &str) -> [u8; KID_BYTES] {
+pub(in crate::admit) fn kid_bytes(kid: &str) -> [u8; KID_BYTES] {
     std::array::from_fn(|at| {
         let pair = kid.get(2 * at..2 * at + 2).expect("a key's name has two digits for each byte");
         u8::from_str_radix(pair, 16).expect("a key's name is hexadecimal")

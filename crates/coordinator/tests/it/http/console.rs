@@ -152,7 +152,9 @@ async fn what_is_no_file_and_no_page_is_not_there() {
 #[tokio::test]
 async fn a_server_can_leave_the_console_out() {
     let served = Served::start(false).await;
-    for path in ["/console", "/console/", "/console/app.js", "/console/runs"] {
+    let of_sessions = ["/console/api/session", "/console/api/v1/session", "/console/api/livez"];
+    let files = ["/console", "/console/", "/console/app.js", "/console/runs"];
+    for path in files.into_iter().chain(of_sessions) {
         assert_eq!(served.get(path, &[]).await.0, 404, "{path}");
     }
     assert_eq!(served.get("/livez", &[]).await.0, 200);

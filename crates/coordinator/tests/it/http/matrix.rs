@@ -26,6 +26,8 @@ pub(super) enum Wants {
     Decide,
     /// Besides, a client or a reader without a limit to queues.
     Approvals,
+    /// Any valid key.
+    AnyKey,
     /// An admin key of default/default: its changes affect all tenants.
     RootAdmin,
     /// An admin or reader key of default/default: it reads about all tenants.
@@ -195,6 +197,8 @@ pub(super) const ROWS: &[Row] = &[
     post("/v1/keys/{keyId}/rotate", ADMIN, r#"{"overlapMs": 0}"#),
     row("POST", "/v1/keys/{keyId}/revoke", ADMIN),
     post("/v1/signing-keys/rotate", Wants::RootAdmin, "{}"),
+    row("GET", "/v1/session", Wants::AnyKey),
+    row("POST", "/v1/console-codes", Wants::AnyKey),
     row("GET", "/v1/audit", Wants::Audit),
     row("GET", "/v1/audit/verify", Wants::RootAudit),
     row("GET", "/v1/limits", Wants::Audit),
@@ -418,6 +422,7 @@ impl Wants {
             Wants::Audit => matches!(role, Role::Admin | Role::Reader),
             Wants::Decide => matches!(role, Role::Approver | Role::Admin),
             Wants::Approvals => role != Role::Worker,
+            Wants::AnyKey => true,
             Wants::Nobody | Wants::RootAdmin | Wants::RootAudit | Wants::Token | Wants::RoleKey => {
                 false
             }

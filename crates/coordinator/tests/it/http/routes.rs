@@ -64,6 +64,7 @@ fn the_document_says_what_the_table_says_about_each_route() {
             | Audience::Admin
             | Audience::Approver
             | Audience::ApprovalReader
+            | Audience::KeyHolder
             | Audience::Auditor => json!([{"apiKey": []}]),
             Audience::TaskToken => json!([{"taskToken": []}]),
             Audience::Scraper => json!([{"apiKey": []}, {}]),
@@ -90,6 +91,7 @@ fn the_table_names_the_audience_that_the_matrix_tries() {
             }
             Wants::Decide => &[Audience::Approver],
             Wants::Approvals => &[Audience::ApprovalReader],
+            Wants::AnyKey => &[Audience::KeyHolder],
             Wants::Read | Wants::ReadAll => &[Audience::Reader],
             Wants::Audit | Wants::RootAudit => &[Audience::Auditor],
             Wants::Token => &[Audience::TaskToken],

@@ -14,7 +14,7 @@ use verdict::Scope;
 
 use super::test_server::browser;
 
-type Serving = Server;
+pub(super) type Serving = Server;
 
 async fn try_to_serve(
     database: &Database,
@@ -34,7 +34,7 @@ fn admin() -> NewKey {
 }
 
 /// Two coordinators on one machine, and the key of an administrator.
-async fn two(database: &Database, key_file: &Path) -> ([Serving; 2], String) {
+pub(super) async fn two(database: &Database, key_file: &Path) -> ([Serving; 2], String) {
     let key = admin();
     let text = key.text().to_owned();
     let one = try_to_serve(database, key_file, vec![key]).await.unwrap();
@@ -42,7 +42,7 @@ async fn two(database: &Database, key_file: &Path) -> ([Serving; 2], String) {
     ([one, two], text)
 }
 
-async fn post(server: &Serving, path: &str, key: &str, body: Value) -> (u16, Value) {
+pub(super) async fn post(server: &Serving, path: &str, key: &str, body: Value) -> (u16, Value) {
     let url = format!("http://{}{path}", server.local_addr());
     let request = browser().build().unwrap().post(url).bearer_auth(key).json(&body);
     let answer = request.send().await.unwrap();

@@ -40,7 +40,7 @@ const LISTS: [(&str, &str); 21] = [
 const OTHER_LISTS: [&str; 2] = ["/v1/tasks/{taskId}/checkpoints", "/v1/workers"];
 
 /// What else answers with several of something, without pages. A new one stands here, with its reason.
-const WITHOUT_PAGES: [(&str, &str); 16] = [
+const WITHOUT_PAGES: [(&str, &str); 17] = [
     ("/readyz", "one entry for each check"),
     ("/v1/approvals/{approvalId}", "an approval has bounded roles, keys and votes"),
     ("/v1/audit/verify", "findings are cut at a number"),
@@ -56,6 +56,7 @@ const WITHOUT_PAGES: [(&str, &str); 16] = [
     ("/v1/runs/{runId}", "each list in it is cut at a number, and has a route with pages"),
     ("/v1/runs/{runId}/explain", "gates name a bounded number of things"),
     ("/v1/schedules/{schedule}/preview", "as many instants as asked for, a hundred at most"),
+    ("/v1/session", "a key has bounded roles and queues, and may do what there are routes for"),
     ("/v1/set-aside", "cut at a number of small entries"),
 ];
 
