@@ -7,6 +7,7 @@ use tenure::Client;
 use wire::answers::Run;
 use wire::approvals::{ApprovalTerms, CONTENT_BYTES_MAX, DecideApproval};
 use wire::limits::MESSAGE_BYTES_MAX;
+use wire::names::is_deceptive;
 use wire::plan::{Plan, PlanStep};
 use wire::requests::SubmitRun;
 use wire::{ApprovalDecision, Json, State, canonical};
@@ -130,7 +131,7 @@ impl Question {
             return Err(Refusal::invalid(message, next));
         }
         let shown = subject.chars().chain(text.iter().flat_map(|text| text.chars()));
-        if let Some(letter) = shown.into_iter().find(|letter| visible::is_deceptive(*letter)) {
+        if let Some(letter) = shown.into_iter().find(|letter| is_deceptive(*letter)) {
             let code = u32::from(letter);
             let message = format!(
                 "subject or content has the invisible character U+{code:04X}, and people must see what they approve"
