@@ -481,7 +481,7 @@ pub(super) fn hot_statements() -> HotStatements {
         ended: &ENDED,
         refill: refill::REFILL,
         objects: super::batch::objects::by_key(),
-        without_sorts: messages::WITHOUT_SORTS,
+        without_sorts: super::connection::session::WITHOUT_SORTS,
         addressees: &messages::ADDRESSEES,
         of_other_tenants: &messages::OF_OTHER_TENANTS,
     }

@@ -18,6 +18,7 @@ use super::PostgresBatch;
 use super::column_batch::{ColumnBatch, Statement};
 use super::writes::inserting;
 use crate::failure::Failure;
+use crate::postgres::connection::session::{WITH_SORTS, WITHOUT_SORTS};
 use crate::postgres::errors::{conflict, invalid};
 use crate::postgres::reads::{Client, Keys, Read, as_limit, set_scopes};
 use crate::postgres::rows::{Columns, id_bytes};
@@ -71,12 +72,6 @@ pub(in crate::postgres) static OF_OTHER_TENANTS: LazyLock<String> = LazyLock::ne
          WHERE t.n > 0 AND t.tenant <> $2"
     )
 });
-
-/// Without statistics, which a table has some time after it grew, the planner takes few messages for due: it reads them all,
-/// and sorts them. Where it may not sort, it reads them from an index, in its order, as far as the limit.
-pub(in crate::postgres) const WITHOUT_SORTS: &str = "SET LOCAL enable_sort = off";
-
-const WITH_SORTS: &str = "SET LOCAL enable_sort TO DEFAULT";
 
 /// Other tenants whose first addressee is named, where the messages of one could fill every place.
 const TENANTS_MAX: usize = 32;

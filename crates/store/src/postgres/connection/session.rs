@@ -76,6 +76,13 @@ pub(in crate::postgres) const DIRECT_READING: &str = "SET statement_timeout = '6
 /// For statements that count all rows: there an index scan is only slower.
 pub(in crate::postgres) const WHOLE_TABLES: &str = "SET LOCAL enable_seqscan = on";
 
+/// Without statistics, which a table has some time after it grew, the planner takes few of its rows for due: it reads them all, and
+/// sorts them. Where it may not sort, it reads them from an index, in its order, as far as the limit.
+pub(in crate::postgres) const WITHOUT_SORTS: &str = "SET LOCAL enable_sort = off";
+
+/// The end of that, for the rest of the transaction.
+pub(in crate::postgres) const WITH_SORTS: &str = "SET LOCAL enable_sort TO DEFAULT";
+
 /// Begins a read beside the writers, in one snapshot.
 pub(in crate::postgres) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL ROLE tenure_rows; \
