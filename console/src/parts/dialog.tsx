@@ -56,8 +56,10 @@ export function Dialog(props: DialogProps) {
             type="submit"
             class={`btn ${props.isDanger ? "danger solid" : "primary"}`}
             disabled={isBusy.value || props.isReady === false}
+            aria-busy={isBusy.value}
           >
-            {isBusy.value ? "…" : props.act}
+            {/* The word stays: a narrower button would move "Back" under the second click of a double one. */}
+            {props.act}
           </button>
         </footer>
       </form>
