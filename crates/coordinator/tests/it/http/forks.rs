@@ -63,8 +63,7 @@ async fn an_approval_is_for_one_execution_of_what_follows_it() {
         fork(&api, &paid.run, None, json!({})).await.ok();
         let on = api.lease("w1").await;
         assert!(recorded(&on).contains(&("pay#1".to_owned(), "SUCCEEDED".to_owned())));
-        api.cancel(&on.run, json!({"reason": "fraud!", "gracePeriodMs": 0})).await.ok();
-        api.pass(seconds(10)).await;
+        api.cancel(&on.run, json!({"reason": "fraud!", "force": true})).await.ok();
         fork(&api, &on.run, None, json!({})).await.problem(409, "run_not_forkable");
         // From the step that asks: people are asked again, and what they said before counts no more.
         let asks = json!({"fromStep": "w#1"});
