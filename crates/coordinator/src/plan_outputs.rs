@@ -20,6 +20,7 @@ pub(crate) struct Wanted {
     pub(crate) outputs: BTreeSet<Name>,
 }
 
+#[cfg(feature = "http")]
 impl Wanted {
     pub(crate) fn outputs_of(names: BTreeSet<Name>) -> Self {
         Self { names: names.iter().cloned().collect(), outputs: names }
