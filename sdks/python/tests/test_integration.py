@@ -260,6 +260,9 @@ def test_resources_answer(worker: Running) -> None:
     key = client.keys.create(["reader"], name="r")
     assert client.keys.revoke(key["key"]["keyId"])["revokedAt"]
     assert client.version()["version"]
+    session = client.session()
+    assert "client" in session["roles"]
+    assert client.console_code()["path"].startswith("/console")
     assert run.id in [each["runId"] for each in client.runs(queue=worker.queue, state="succeeded")]
     assert run.record()["state"] == "succeeded"
     assert run.explain()["runId"] == run.id

@@ -34,11 +34,13 @@ import { Submissions } from "./submissions.js";
 import { type Arguments, type NewRun, type Plan, submissionOf, type Task } from "./task.js";
 import { Waits } from "./waits.js";
 import type {
+  ConsoleCode,
   ErrorCategory,
   Ready,
   Run,
   RunAccepted,
   RunList,
+  Session,
   State,
   SubmitResult,
   SubmitRun,
@@ -197,6 +199,16 @@ export class Client {
 
   version(): Promise<Version> {
     return this.#calls.json({ method: "GET", path: "/version" });
+  }
+
+  /** Whose key this is, and what it may do. */
+  session(): Promise<Session> {
+    return this.#calls.json({ method: "GET", path: "/v1/session" });
+  }
+
+  /** A one-time code, with which a browser logs in to the console as this key. One that nobody takes ends by itself. */
+  consoleCode(): Promise<ConsoleCode> {
+    return this.#calls.json({ method: "POST", path: "/v1/console-codes", body: "{}" });
   }
 
   ready(): Promise<Ready> {

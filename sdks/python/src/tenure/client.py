@@ -186,6 +186,16 @@ class Client:
         answer: _wire.Version = self._transport.call(_calls.get("/version"))
         return answer
 
+    def session(self) -> _wire.Session:
+        """Whose key this is, and what it may do."""
+        answer: _wire.Session = self._transport.call(_calls.get("/v1/session"))
+        return answer
+
+    def console_code(self) -> _wire.ConsoleCode:
+        """A one-time code, with which a browser logs in to the console as this key. One that nobody takes ends by itself."""
+        answer: _wire.ConsoleCode = self._transport.call(_calls.post("/v1/console-codes", {}))
+        return answer
+
 
 class RunHandle(Generic[T_co]):
     """A run: wait for it, read its result, act on it."""
