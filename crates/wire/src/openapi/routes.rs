@@ -510,6 +510,8 @@ pub(super) const ROUTES: &[Route] = &[
             Code::InvalidToken,
             Code::TokenExpired,
             Code::TaskNotFound,
+            Code::TaskAlreadyTerminal,
+            Code::TaskExpired,
             Code::RequestTimeout,
             Code::UriTooLong,
             Code::TooManyRequests,
