@@ -98,7 +98,7 @@ impl<T: Listed> Directory<T> {
         self.read().listing.clone()
     }
 
-    /// Costs one load of an atomic, so that what nobody uses costs a batch nothing more.
+    /// Costs one load of an atomic, so that a feature without any use costs a batch nothing more.
     pub(crate) fn is_empty(&self) -> bool {
         !self.0.is_any.load(Ordering::Acquire)
     }
@@ -288,7 +288,7 @@ mod tests {
         let directory = Directory::<Named>::default();
         replace(&directory, Some(7), |_| (), &[&["one"]]).await;
         assert_eq!(directory.read().version, 7);
-        // A read for nobody in particular may be newer, and is not older.
+        // A read without a version may be newer, and is not older.
         replace(&directory, None, |_| (), &[&["two"]]).await;
         assert_eq!(directory.read().version, 7);
     }

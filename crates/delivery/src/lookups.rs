@@ -5,7 +5,7 @@
 //! few hundred of them would stop every reader.
 //!
 //! A lookup needs three places: one of its name, one of its tenant, one of all. Waiting for one begins with the narrowest,
-//! so whoever waits for the few places of its own name keeps none that others could use.
+//! so a call that waits for the few places of its own name keeps none that others could use.
 //!
 //! A lookup cannot be stopped. If its caller gives up, it keeps its places until the resolver has answered.
 
@@ -90,7 +90,7 @@ impl Places {
         [acquire(self.all.clone()).await, of_tenant, of_name]
     }
 
-    /// The places of the tenant, and of the name. Forgets those that nobody holds or waits for.
+    /// The places of the tenant, and of the name. Forgets those without a holder or a waiter.
     fn parts_of(&self, tenant: &str, name: &str) -> (Arc<Semaphore>, Arc<Semaphore>) {
         let mut parts = self.parts.lock().expect("no code panics while it looks for places");
         parts.retain(|_, places| Arc::strong_count(places) > 1);

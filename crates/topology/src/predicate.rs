@@ -352,7 +352,7 @@ mod tests {
             let about = json!({"total": total, "sure": 1});
             assert_eq!(judged(either, about), Judged::Holds);
         }
-        // Whoever does not care says so.
+        // A condition may say itself that the member need not be there.
         let guarded = json!({"all": [large, there]});
         assert_eq!(judged(guarded.clone(), json!({})), Judged::Fails);
         assert!(matches!(judged(guarded, json!({"total": "x"})), Judged::Unknown(_)));

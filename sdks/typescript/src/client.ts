@@ -206,7 +206,7 @@ export class Client {
     return this.#calls.json({ method: "GET", path: "/v1/session" });
   }
 
-  /** A one-time code, with which a browser logs in to the console as this key. One that nobody takes ends by itself. */
+  /** A one-time code, with which a browser logs in to the console as this key. An unused one ends by itself. */
   consoleCode(): Promise<ConsoleCode> {
     return this.#calls.json({ method: "POST", path: "/v1/console-codes", body: "{}" });
   }

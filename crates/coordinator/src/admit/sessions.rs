@@ -17,7 +17,7 @@ use verdict::{Digest, Name, Span, Time};
 use super::api_key::{KeyText, Verified, digest};
 use super::api_keys::{ApiKeys, KeyError};
 
-/// A working day and its evening. Whoever steals a browser's storage has no more than the rest of it.
+/// A working day and its evening. A thief of a browser's storage has no more than the rest of it.
 pub(crate) const SESSION_LIFE: Span = Span::from_secs(12 * 3600);
 
 const ID_BYTES: usize = 16;

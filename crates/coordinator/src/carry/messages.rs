@@ -8,7 +8,7 @@
 //! - every message of a batch is decided or saved in the commit of its sender;
 //! - saved messages of a task are decided before a new one to the same task, so messages of one sender stay in order;
 //! - a batch decides at most [`MESSAGES_MAX`] messages, and none once it has told many subscribers of ends, so that a large
-//!   fan-out delays nobody for long. It loads few addressees at once where ends may be told, and more while there is room;
+//!   fan-out never delays other work for long. It loads few addressees at once where ends may be told, and more while there is room;
 //! - saved messages are decided in turns of their tenants, so that the fan-out of one delays the others by its share;
 //! - a message that the rules refuse is parked: it stays, with its reason, and blocks only its own pair of tasks.
 
@@ -35,7 +35,7 @@ const SLICES_PER_BATCH_MAX: usize = MESSAGES_MAX / SLICE_MAX;
 /// vain is a small part of what so many effects cost.
 const ADDRESSEES_FIRST: usize = 16;
 
-/// How many times as many are loaded next, if these have left room. Messages that tell nobody anything are loaded in few steps.
+/// How many times as many are loaded next, if these have left room. Messages without a subscriber are loaded in few steps.
 const ADDRESSEES_GROWTH: usize = 4;
 
 /// When a message is tried again that came before the one that creates its addressee. That one is saved too, and a batch

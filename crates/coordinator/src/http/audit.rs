@@ -180,7 +180,7 @@ impl RefusedItems {
 /// Notes that an item of a batch was refused.
 pub(super) fn note_item(error: &ApiError) {
     if is_recorded(error.code) {
-        // Outside of a request, as in a test of a handler alone, there is nobody to tell.
+        // Outside of a request, as in a test of a handler alone, no refusal is collected.
         let _ = REFUSED_ITEMS.try_with(|items| {
             *items.borrow_mut().0.entry(error.code.as_str()).or_default() += 1;
         });

@@ -256,7 +256,7 @@ fn is_encrypted(app: &AppState, headers: &HeaderMap) -> bool {
     app.inner.certificates.is_some() || forwarded || is_public
 }
 
-/// One entry for each login and log-out. Nobody waits for it: a store that takes no writes has to be looked at, too.
+/// One entry for each login and log-out. The answer does not wait for it: a store that takes no writes has to be looked at, too.
 fn note(app: &AppState, action: &str, verified: &Verified, now: Time, request: &str) {
     let key = verified.key();
     let audit = Audit {

@@ -48,7 +48,7 @@ pub(super) async fn handle(State(served): State<Served>, request: Request, next:
     if !route.is_some_and(|route| route.is_act()) {
         return serve(served, request, next).await;
     }
-    // An act goes on when its caller hangs up: nobody acts, or is refused, without a record of it.
+    // An act goes on when its caller hangs up: every act, and every refusal of one, has its record.
     let background = served.0.inner.background.clone();
     let acting = background.spawn(serve(served, request, next));
     acting.await.unwrap_or_else(|_| {

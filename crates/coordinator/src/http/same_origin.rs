@@ -17,7 +17,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Under which names a console may be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ConsoleHosts {
-    /// The listener is reachable from other machines, and nobody said under which names.
+    /// The listener is reachable from other machines, and the operator named no host.
     Any,
     /// The names of this machine, and that of the server's public address.
     Loopback { public: Option<String> },

@@ -2,7 +2,7 @@
 //! pays nothing.
 //!
 //! Each batch goes by the endpoints at the version that its commit will be held to. So every end that is committed after an
-//! endpoint was registered is told, whoever decides it, and claims and settlements of effects go by the endpoint as it is
+//! endpoint was registered is told, by every coordinator, and claims and settlements of effects go by the endpoint as it is
 //! without its lock.
 
 use std::fmt;

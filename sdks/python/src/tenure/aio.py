@@ -193,7 +193,7 @@ class AsyncClient:
         return answer
 
     async def console_code(self) -> _wire.ConsoleCode:
-        """A one-time code, with which a browser logs in to the console as this key. One that nobody takes ends by itself."""
+        """A one-time code, with which a browser logs in to the console as this key. An unused one ends by itself."""
         answer: _wire.ConsoleCode = await self._transport.call(_calls.post("/v1/console-codes", {}))
         return answer
 

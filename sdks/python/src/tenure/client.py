@@ -192,7 +192,7 @@ class Client:
         return answer
 
     def console_code(self) -> _wire.ConsoleCode:
-        """A one-time code, with which a browser logs in to the console as this key. One that nobody takes ends by itself."""
+        """A one-time code, with which a browser logs in to the console as this key. An unused one ends by itself."""
         answer: _wire.ConsoleCode = self._transport.call(_calls.post("/v1/console-codes", {}))
         return answer
 

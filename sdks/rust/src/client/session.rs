@@ -19,7 +19,7 @@ impl Client {
         self.get_json(&["v1", "session"], &serde_json::Map::new()).await
     }
 
-    /// Makes a one-time code, with which a browser logs in to the console as this key. A code that nobody takes ends by itself.
+    /// Makes a one-time code, with which a browser logs in to the console as this key. An unused code ends by itself.
     pub async fn console_code(&self) -> Result<ConsoleCode, Error> {
         self.post_json(&["v1", "console-codes"], &serde_json::Map::new()).await
     }

@@ -1,8 +1,8 @@
 //! What one coordinator remembers of sessions: which were ended, how many a key has, how much each reads.
 //!
 //! A session is known from its first call, also one that another coordinator began or that is older than this process.
-//! A log-out is known here only; after a restart a cookie of before counts again until its end, for whoever has kept
-//! both the cookie and the page token. Whoever needs more rotates the key.
+//! A log-out is known here only; after a restart a cookie of before counts again until its end, for a thief who kept
+//! both the cookie and the page token. A rotation of the key ends it for good.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};

@@ -98,7 +98,7 @@ async fn a_refused_login_leaves_the_session_of_before() {
 #[tokio::test]
 async fn a_session_reads_metrics_only_if_its_key_may() {
     for api in both().await {
-        // They are open to whoever is on this machine; a browser may be behind a proxy on it.
+        // They are open to every user of this machine; a browser may be behind a proxy on it.
         assert_eq!(api.send(api.request("GET", "/metrics")).await.status, 200);
         for (key, status) in [(&api.key, 200), (&api.client_key, 403), (&api.foreign_key, 403)] {
             let browser = Browser::log_in(&api, key).await;

@@ -1,4 +1,4 @@
-//! Sessions of the console at several coordinators of one database: whoever answers, they count, and end with their key.
+//! Sessions of the console at several coordinators of one database: each coordinator takes them, and they end with their key.
 
 use coordinator::Server;
 use reqwest::Response;
@@ -65,7 +65,7 @@ async fn a_session_counts_at_every_coordinator_and_ends_with_its_key() {
     let by_code = log_in(&one, code.clone()).await.expect("the code was not taken yet");
     assert_eq!(by_code.status(&peer).await, 200);
     assert!(log_in(&one, code).await.is_none());
-    // Whoever is asked to end it, ends it.
+    // Each coordinator ends it.
     assert_eq!(by_code.call(&peer, "POST", "/logout").await.status(), 204);
     assert_eq!(by_code.status(&peer).await, 401);
     post(&one, &format!("/v1/keys/{id}/revoke"), &admin, json!({})).await;
