@@ -8,6 +8,7 @@
 pub(crate) mod administer;
 pub mod api_key;
 mod api_keys;
+mod change_turns;
 pub(crate) mod denials;
 pub mod keyring;
 pub mod moved_keys;

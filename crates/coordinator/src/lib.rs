@@ -54,6 +54,7 @@ mod spend_metrics;
 mod subjects;
 mod submit_defaults;
 mod task_watch;
+mod tenant_turns;
 mod topologies;
 pub mod trace;
 #[cfg(not(feature = "http"))]

@@ -177,7 +177,7 @@ pub(crate) async fn change(
 ) -> Result<Arc<ApiKey>, KeyChangeError> {
     let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
     let changing = tokio::spawn(async move {
-        let _turn = keys.changing.lock().await;
+        let _turn = keys.changing.of_tenant(&admin.scope().tenant).await;
         let now = coordinator.now();
         if !keys.is_usable(admin.key().as_str(), now) {
             return Err(KeyChangeError::CallerGone);
@@ -249,7 +249,7 @@ pub(crate) async fn set_limits(
 ) -> Result<(), KeyChangeError> {
     let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
     let setting = tokio::spawn(async move {
-        let _turn = keys.changing.lock().await;
+        let _turn = keys.changing.of_tenant(&admin.scope().tenant).await;
         if !keys.is_usable(admin.key().as_str(), coordinator.now()) {
             return Err(KeyChangeError::CallerGone);
         }

@@ -10,13 +10,14 @@ use store::{ApiKey, Browse, Failure};
 use verdict::{Span, Time};
 
 use super::api_key::{KeyText, Verified, checksum, digest};
+use super::change_turns::ChangeTurns;
 use super::is_same;
 
 #[derive(Clone, Default)]
 pub struct ApiKeys {
     by_id: Arc<RwLock<ById>>,
-    /// Locked from the decision about a change until it is durable: changes are serialised.
-    pub(super) changing: Arc<tokio::sync::Mutex<()>>,
+    /// Held from the decision about a change until it is durable: changes are serialised.
+    pub(super) changing: ChangeTurns,
 }
 
 /// How precisely the last use of a key is recorded: a write per request would cost more than the

@@ -58,7 +58,7 @@ pub(crate) async fn change(
 ) -> Result<Option<QueuePause>, PauseError> {
     let (keys, coordinator, admin) = (keys.clone(), coordinator.clone(), admin.clone());
     let changing = tokio::spawn(async move {
-        let turn = keys.changing.lock().await;
+        let turn = keys.changing.of_tenant(&admin.scope().tenant).await;
         let now = coordinator.now();
         if !keys.is_usable(admin.key().as_str(), now) {
             return Err(PauseError::CallerGone);

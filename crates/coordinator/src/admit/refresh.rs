@@ -15,7 +15,7 @@ pub(crate) async fn refresh(
     allowances: &Allowances,
     read: impl Future<Output = Result<AdministrationRows, Failure>>,
 ) -> Result<Option<SealedRing>, Failure> {
-    let _turn = keys.changing.lock().await;
+    let _turn = keys.changing.of_server().await;
     let rows = read.await?;
     allowances.share_among(rows.coordinators);
     allowances.replace(rows.tenant_limits);
@@ -45,7 +45,7 @@ mod tests {
     async fn a_key_that_is_made_during_the_read_stays_known() {
         let (keys, allowances, made) = (ApiKeys::default(), Allowances::default(), key(1));
         let making = async {
-            let _turn = keys.changing.lock().await;
+            let _turn = keys.changing.of_tenant(&"t".into()).await;
             keys.put(made.clone());
         };
         let read_before = async {
