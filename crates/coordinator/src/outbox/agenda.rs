@@ -1,6 +1,7 @@
 //! What may be sent next, in memory: candidates of each endpoint by their time, and how many calls are in flight.
 //!
-//! Each endpoint has room of its own, so one that is slow or dead delays no other (D5). Candidates are hints: one that is
+//! Each endpoint has room of its own, so one that is slow or dead delays no other (D5). What one commit claims is shared in turns of
+//! the tenants, and of a tenant's endpoints. Candidates are hints: one that is
 //! wrong costs a refused claim, one that is missing is found by the next scan.
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,6 +11,7 @@ use verdict::effect::{EffectId, Endpoint, EndpointStatus};
 use verdict::{Name, ObjectKey, Rate, RateUsage, Scope, Span, Time};
 
 use super::{Candidate, Endpoints};
+use crate::tenant_turns::TenantTurns;
 
 /// Candidates that are kept for one endpoint. More are found by a scan when these are gone.
 const CANDIDATES_MAX: usize = 10_000;
@@ -29,6 +31,8 @@ pub(super) type Place = (Scope, Name);
 pub(super) struct Agenda {
     waiting: HashMap<Place, Waiting>,
     in_flight: InFlight,
+    /// How often something was taken: each time another tenant and another endpoint is first.
+    round: usize,
 }
 
 /// How many calls are in flight.
@@ -80,26 +84,49 @@ impl Agenda {
         self.waiting.values_mut().for_each(|waiting| waiting.is_partial = false);
     }
 
-    /// Takes what is due and has room, and counts it as in flight. Endpoints take turns.
+    /// Takes what is due and has room, and counts it as in flight. Tenants take turns, and the endpoints of each.
     pub(super) fn take(&mut self, endpoints: &Endpoints, now: Time) -> Vec<(Place, Candidate)> {
         let mut taken = Vec::new();
         if faultpoint::mutant(23) && self.is_any_full(endpoints) {
             return taken;
         }
-        for (place, waiting) in &mut self.waiting {
-            let Some(endpoint) = endpoint(endpoints, place) else { continue };
-            let mut room = CLAIMS_MAX.saturating_sub(taken.len());
-            room = room.min(self.in_flight.room(&place.0.tenant));
-            while room > 0 && waiting.may_send(endpoint, now) {
-                let Some(candidate) = waiting.pop_due(now) else { break };
-                waiting.spend(endpoint, now);
-                waiting.in_flight += 1;
-                self.in_flight.begin(&place.0.tenant);
-                room -= 1;
-                taken.push((place.clone(), candidate));
-            }
+        let mut turns = self.turns(endpoints, now);
+        while taken.len() < CLAIMS_MAX
+            && let Some(place) = turns.pop()
+        {
+            let Some(candidate) = self.take_one(&place, endpoints, now) else { continue };
+            turns.push(&place.0.tenant, place.clone());
+            taken.push((place, candidate));
         }
         taken
+    }
+
+    /// The endpoints to which something may be sent now.
+    fn turns(&mut self, endpoints: &Endpoints, now: Time) -> TenantTurns<Place> {
+        let may_send = |(place, waiting): &(&Place, &Waiting)| {
+            let endpoint = endpoint(endpoints, place);
+            waiting.is_due(now) && endpoint.is_some_and(|endpoint| waiting.may_send(endpoint, now))
+        };
+        let ready: Vec<&Place> = self.waiting.iter().filter(may_send).map(|it| it.0).collect();
+        self.round = self.round.wrapping_add(1);
+        let first = self.round.checked_rem(ready.len()).unwrap_or(0);
+        let mut turns = TenantTurns::default();
+        for place in ready[first..].iter().chain(&ready[..first]) {
+            turns.push(&place.0.tenant, (*place).clone());
+        }
+        turns
+    }
+
+    fn take_one(&mut self, place: &Place, endpoints: &Endpoints, now: Time) -> Option<Candidate> {
+        let (waiting, endpoint) = (self.waiting.get_mut(place)?, endpoint(endpoints, place)?);
+        if self.in_flight.room(&place.0.tenant) == 0 || !waiting.may_send(endpoint, now) {
+            return None;
+        }
+        let candidate = waiting.pop_due(now)?;
+        waiting.spend(endpoint, now);
+        waiting.in_flight += 1;
+        self.in_flight.begin(&place.0.tenant);
+        Some(candidate)
     }
 
     /// Bug 23 of the museum asks whether any endpoint has no room.
@@ -187,6 +214,10 @@ impl Waiting {
         {
             self.spent = spent;
         }
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        self.by_time.first().is_some_and(|(due, _)| due.has_come(now))
     }
 
     fn pop_due(&mut self, now: Time) -> Option<Candidate> {
@@ -280,6 +311,36 @@ mod tests {
         assert_eq!(held.len() + take_all(&mut agenda).len(), IN_FLIGHT_MAX);
         agenda.finished(&held[0].0);
         assert_eq!(take_all(&mut agenda).len(), 1);
+    }
+
+    #[test]
+    fn a_tenant_with_ten_thousand_due_leaves_room_in_every_commit() {
+        let scopes = [Scope::new("busy", "main"), Scope::new("calm", "main")];
+        let names: Vec<String> = (0..8).map(|n| format!("e{n}")).collect();
+        let many: Vec<Endpoint> = names.iter().map(|name| endpoint(name, 256)).collect();
+        let of_scope = endpoints(&many).remove(&Scope::default()).unwrap();
+        let known: Endpoints = scopes.clone().map(|scope| (scope, of_scope.clone())).into();
+        let mut agenda = Agenda::default();
+        let mut add = |scope: &Scope, name: &str, n: i32| {
+            let candidate = candidate(name, &format!("a{n}"), 0);
+            let key = ObjectKey { scope: scope.clone(), ..candidate.key };
+            agenda.add(Candidate { key, ..candidate });
+        };
+        for name in &names {
+            (0..1_000).for_each(|n| add(&scopes[0], name, n));
+        }
+        (0..20).for_each(|n| add(&scopes[1], "e3", n));
+        let taken = agenda.take(&known, at(1));
+        let of = |scope: &Scope| taken.iter().filter(|(place, _)| place.0 == *scope).count();
+        assert_eq!((taken.len(), of(&scopes[1])), (CLAIMS_MAX, 20));
+        // Its own endpoints share the rest evenly.
+        let least = names.iter().map(|name| {
+            taken
+                .iter()
+                .filter(|(place, _)| place.0 == scopes[0] && place.1.as_str() == name)
+                .count()
+        });
+        assert_eq!(least.min(), Some((CLAIMS_MAX - 20) / names.len()));
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! id. Any number of coordinators may do this at once (S2-75).
 //!
 //! What becomes ready in this coordinator's commits is known at once ([`super::EffectFeed`]). The rest (effects of a
-//! coordinator that died, claims that ran out) is found by scans of the store, by status.
+//! coordinator that died, claims that ran out) is found by scans of the store, by status: a page at a time and in turns of the
+//! tenants, so that what is due is sent between two pages.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -34,6 +35,7 @@ use crate::admit::Keyring;
 use crate::carry::ObjectSet;
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
+use crate::tenant_turns::TenantTurns;
 
 /// How often the store is scanned where other coordinators deliver too, and where none does.
 pub(super) const SCAN_SHARED: Duration = Duration::from_secs(1);
@@ -77,9 +79,19 @@ pub(crate) struct Deliverer {
     /// Calls that have ended and are not settled yet.
     ended: Vec<Call>,
     scan_at: Instant,
+    /// What is left of the scan that is under way.
+    scan: TenantTurns<ScanPart>,
     /// Claims that end before this were made before this process began, where no other one can have made them. Their senders
     /// are dead, so nothing waits for the claims to run out.
     orphaned_before: Option<Time>,
+}
+
+/// A part of a scan: one page of the store.
+enum ScanPart {
+    /// The effects of a scope with this status, behind a place.
+    Status { scope: Scope, status: &'static str, after: Option<ObjectKey>, pages: usize },
+    /// What is left of a deleted endpoint.
+    Deleted { scope: Scope, endpoint: Name },
 }
 
 /// A call that has ended.
@@ -95,7 +107,8 @@ impl Deliverer {
         let is_only_writer = courier.coordinator.store().status().writers == 1;
         let orphaned_before = is_only_writer.then(|| courier.coordinator.now().plus(CLAIM));
         let scan_at = tokio::time::Instant::now();
-        Self { courier, agenda, sending, ended, scan_at, orphaned_before }
+        let scan = TenantTurns::default();
+        Self { courier, agenda, sending, ended, scan_at, scan, orphaned_before }
     }
 
     /// Delivers until `closing` is cancelled, and then waits for what is in flight.
@@ -131,20 +144,23 @@ impl Deliverer {
         }
     }
 
-    /// Takes what commits made ready, and scans the store if it is time.
+    /// Takes what commits made ready, begins to scan the store if it is time, and reads the next page of a scan.
     async fn refill(&mut self) {
         let (candidates, is_overfull) = self.courier.coordinator.effect_feed().take();
         candidates.into_iter().for_each(|candidate| self.agenda.add(candidate));
         let is_due =
             is_overfull || self.agenda.wants_scan() || self.scan_at <= tokio::time::Instant::now();
-        if !is_due || faultpoint::mutant(21) {
-            return;
+        if is_due && self.scan.is_empty() && !faultpoint::mutant(21) {
+            let is_shared = self.courier.coordinator.store().status().writers > 1;
+            self.scan_at =
+                tokio::time::Instant::now() + if is_shared { SCAN_SHARED } else { SCAN_ALONE };
+            self.begin_scan();
         }
-        let is_shared = self.courier.coordinator.store().status().writers > 1;
-        self.scan_at =
-            tokio::time::Instant::now() + if is_shared { SCAN_SHARED } else { SCAN_ALONE };
-        if let Err(failure) = self.scan().await {
+        if let Some(part) = self.scan.pop()
+            && let Err(failure) = self.scan_part(part).await
+        {
             tracing::warn!(error = %failure, "cannot look for effects to deliver");
+            self.scan = TenantTurns::default();
         }
     }
 
@@ -244,6 +260,9 @@ impl Deliverer {
         if let Some(pause) = pause {
             return here + pause;
         }
+        if !self.scan.is_empty() {
+            return here;
+        }
         let coordinator = &self.courier.coordinator;
         let next = self.agenda.next(&coordinator.endpoints().snapshot(), coordinator.now());
         let next = next.map(|span| here + Duration::from_millis(span.millis()));
@@ -251,42 +270,65 @@ impl Deliverer {
         next.map_or(self.scan_at, |next| next.min(self.scan_at).min(here + LOOK_AGAIN))
     }
 
-    /// Looks for effects that may be sent, or whose claim may have run out, in every scope that has endpoints.
-    async fn scan(&mut self) -> Result<(), Failure> {
+    /// What a scan looks at: effects that may be sent, or whose claim may have run out, in every scope that has endpoints.
+    fn begin_scan(&mut self) {
         self.agenda.scanning();
         let endpoints = self.courier.coordinator.endpoints().snapshot();
         for (scope, of_scope) in endpoints.iter().filter(|(_, of_scope)| !of_scope.is_empty()) {
             for status in [PENDING, IN_FLIGHT] {
-                self.scan_status(scope, status).await?;
+                let scope = scope.clone();
+                let part = ScanPart::Status { scope, status, after: None, pages: 0 };
+                self.push_part(part);
             }
-            for stored in of_scope.values() {
-                if stored.endpoint.status == EndpointStatus::Deleted {
-                    self.give_up(scope, &stored.endpoint.name).await?;
-                }
+            let deleted =
+                of_scope.values().filter(|it| it.endpoint.status == EndpointStatus::Deleted);
+            for stored in deleted {
+                let (scope, endpoint) = (scope.clone(), stored.endpoint.name.clone());
+                self.push_part(ScanPart::Deleted { scope, endpoint });
             }
         }
-        Ok(())
     }
 
-    async fn scan_status(&mut self, scope: &Scope, status: &str) -> Result<(), Failure> {
-        let mut after = None;
-        for _ in 0..PAGES_MAX {
-            let filter = ObjectFilter {
-                scope: Some(scope.clone()),
-                object_type: Some(ObjectType::Effect),
-                status: Some(status.into()),
-                after,
-                limit: PAGE,
-                ..ObjectFilter::default()
-            };
-            let page = self.courier.coordinator.browse().objects(&filter).await?;
-            for candidate in page.iter().filter_map(Candidate::of) {
-                self.agenda.add(self.at_once_if_orphaned(status, candidate));
+    fn push_part(&mut self, part: ScanPart) {
+        let (ScanPart::Status { scope, .. } | ScanPart::Deleted { scope, .. }) = &part;
+        self.scan.push(&scope.tenant.clone(), part);
+    }
+
+    async fn scan_part(&mut self, part: ScanPart) -> Result<(), Failure> {
+        match part {
+            ScanPart::Deleted { scope, endpoint } => self.give_up(&scope, &endpoint).await,
+            ScanPart::Status { scope, status, after, pages } => {
+                let next = self.scan_page(&scope, status, after).await?;
+                if next.is_some() && pages + 1 < PAGES_MAX {
+                    let after = next;
+                    self.push_part(ScanPart::Status { scope, status, after, pages: pages + 1 });
+                }
+                Ok(())
             }
-            let Some(last) = page.last().filter(|_| page.len() == PAGE) else { return Ok(()) };
-            after = Some(self.after(scope, &last.key));
         }
-        Ok(())
+    }
+
+    /// Reads a page. Returns where the next one begins, if there may be one.
+    async fn scan_page(
+        &mut self,
+        scope: &Scope,
+        status: &str,
+        after: Option<ObjectKey>,
+    ) -> Result<Option<ObjectKey>, Failure> {
+        let filter = ObjectFilter {
+            scope: Some(scope.clone()),
+            object_type: Some(ObjectType::Effect),
+            status: Some(status.into()),
+            after,
+            limit: PAGE,
+            ..ObjectFilter::default()
+        };
+        let page = self.courier.coordinator.browse().objects(&filter).await?;
+        for candidate in page.iter().filter_map(Candidate::of) {
+            self.agenda.add(self.at_once_if_orphaned(status, candidate));
+        }
+        let last = page.last().filter(|_| page.len() == PAGE);
+        Ok(last.map(|last| self.after(scope, &last.key)))
     }
 
     /// A claim of a dead process is decided now and not when it runs out.

@@ -6,8 +6,10 @@
 //!
 //! Whoever dies in between leaves a marked watch. It is found by the next scan and told again under the same key, which
 //! changes nothing. Any number of coordinators may do this at once.
+//!
+//! Tenants take turns. What could not be told is tried again after everything else was tried once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use store::effects::{NEWS, OPEN, StoredEffect, StoredWatch, TOLD, watched_key};
@@ -20,19 +22,51 @@ use verdict::{Answer, Moment, Name, ObjectKey, ObjectType, Refusal, Request};
 use super::deliverer::{SCAN_ALONE, SCAN_SHARED};
 use crate::carry::ObjectSet;
 use crate::coordinator::Coordinator;
-use crate::item::{Item, Reply};
+use crate::item::{Item, Reply, RequestError};
+use crate::tenant_turns::TenantTurns;
 
 /// Watches that are looked at in one commit.
 const LOOK_MAX: usize = 256;
+
+/// Watches that wait to be told again, before what is new is looked at again.
+const MARKED_MAX: usize = 4_096;
 
 /// The pause before something that could not be done is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 pub(crate) struct Teller {
     coordinator: Coordinator,
-    /// Watches to look at.
-    marked: BTreeSet<ObjectKey>,
+    marked: Marked,
     scan_at: Instant,
+    /// Where the next scan goes on, if the last one did not come to the end.
+    scan_after: Option<ObjectKey>,
+}
+
+/// Watches to look at, each once.
+#[derive(Default)]
+struct Marked {
+    keys: HashSet<ObjectKey>,
+    turns: TenantTurns<ObjectKey>,
+}
+
+impl Marked {
+    fn extend(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
+        for key in keys {
+            if self.keys.insert(key.clone()) {
+                self.turns.push(&key.scope.tenant.clone(), key);
+            }
+        }
+    }
+
+    /// Takes out what one commit looks at.
+    fn take(&mut self) -> Vec<ObjectKey> {
+        let taken: Vec<ObjectKey> =
+            std::iter::from_fn(|| self.turns.pop()).take(LOOK_MAX).collect();
+        for key in &taken {
+            self.keys.remove(key);
+        }
+        taken
+    }
 }
 
 /// What is to be said to one task because of one watch.
@@ -53,7 +87,8 @@ struct Found {
 
 impl Teller {
     pub(crate) fn new(coordinator: Coordinator) -> Self {
-        Self { coordinator, marked: BTreeSet::new(), scan_at: tokio::time::Instant::now() }
+        let scan_at = tokio::time::Instant::now();
+        Self { coordinator, marked: Marked::default(), scan_at, scan_after: None }
     }
 
     /// Tells until `closing` is cancelled.
@@ -86,42 +121,58 @@ impl Teller {
         }
     }
 
-    /// The first watches that are marked. When they are told, the next are found.
-    async fn scan(&self) -> Result<Vec<ObjectKey>, Failure> {
+    /// The next watches that are marked. Where there are more, the next look follows at once: those that cannot be told now keep
+    /// none behind them waiting.
+    async fn scan(&mut self) -> Result<Vec<ObjectKey>, Failure> {
         let filter = ObjectFilter {
             object_type: Some(ObjectType::Watch),
             status: Some(NEWS.into()),
+            after: self.scan_after.take(),
             limit: LOOK_MAX,
             ..ObjectFilter::default()
         };
         let found = self.coordinator.browse().objects(&filter).await?;
+        if let Some(last) = found.last().filter(|_| found.len() == LOOK_MAX) {
+            self.scan_after = Some(last.key.clone());
+            self.scan_at = tokio::time::Instant::now();
+        }
         Ok(found.into_iter().map(|watch| watch.key).collect())
     }
 
-    /// Tells what there is to tell. Returns whether all of it was told.
+    /// Tells what there is to tell, each once. Returns whether all of it was told.
     async fn tell(&mut self) -> bool {
-        let mut is_done = true;
-        while !self.marked.is_empty() {
-            let keys: Vec<ObjectKey> = self.marked.iter().take(LOOK_MAX).cloned().collect();
-            let is_full = keys.len() == LOOK_MAX;
-            let Ok(found) = look(&self.coordinator, keys.clone()).await else { return false };
-            self.marked.retain(|key| !keys.contains(key));
-            let told = self.send(&found.letters).await;
-            let failed: Vec<ObjectKey> = failed(&found.letters, &told);
-            if !told.is_empty() && note_told(&self.coordinator, told).await.is_err() {
-                self.marked.extend(found.letters.into_iter().map(|letter| letter.watch));
-                return false;
+        let mut again = Vec::new();
+        while again.len() < MARKED_MAX {
+            let keys = self.marked.take();
+            if keys.is_empty() {
+                break;
             }
-            is_done &= failed.is_empty() && found.locked.is_empty();
-            self.marked.extend(found.locked.into_iter().chain(failed));
-            if !is_done {
-                return false;
-            }
-            if is_full {
-                self.scan_at = tokio::time::Instant::now();
+            match self.tell_these(keys.clone()).await {
+                Ok(left) => again.extend(left),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot tell of effects now");
+                    again.extend(keys);
+                    break;
+                }
             }
         }
+        let is_done = again.is_empty();
+        self.marked.extend(again);
         is_done
+    }
+
+    /// Returns what has to be told again.
+    async fn tell_these(
+        &self,
+        keys: Vec<ObjectKey>,
+    ) -> Result<impl Iterator<Item = ObjectKey> + use<>, RequestError> {
+        let found = look(&self.coordinator, keys).await?;
+        let told = self.send(&found.letters).await;
+        let failed = failed(&found.letters, &told);
+        if !told.is_empty() {
+            note_told(&self.coordinator, told).await?;
+        }
+        Ok(found.locked.into_iter().chain(failed))
     }
 
     /// Sends every letter, and returns those that need not be sent again.
@@ -165,10 +216,7 @@ fn is_over(reply: &Reply) -> bool {
 }
 
 /// Reads watches with their effects. One whose effect has no outcome yet is no longer marked.
-async fn look(
-    coordinator: &Coordinator,
-    watches: Vec<ObjectKey>,
-) -> Result<Found, crate::item::RequestError> {
+async fn look(coordinator: &Coordinator, watches: Vec<ObjectKey>) -> Result<Found, RequestError> {
     let loaded = watches.iter().flat_map(|watch| [watch.clone(), watched_key(watch)]).collect();
     let look = move |objects: &mut ObjectSet, _: Moment| {
         let mut found = Found::default();
@@ -202,7 +250,7 @@ fn look_at(objects: &mut ObjectSet, key: &ObjectKey, found: &mut Found) {
 async fn note_told(
     coordinator: &Coordinator,
     told: Vec<(ObjectKey, Name)>,
-) -> Result<(), crate::item::RequestError> {
+) -> Result<(), RequestError> {
     let keys: BTreeSet<ObjectKey> = told.iter().map(|(watch, _)| watch.clone()).collect();
     let loaded = keys.iter().cloned().collect();
     let note = move |objects: &mut ObjectSet, _: Moment| {
