@@ -1,14 +1,17 @@
 //! Steps of plans that depend on what earlier steps returned: their conditions are judged, and what people are asked is composed.
 //!
 //! A tenant wrote the condition, and outputs are large, so this runs beside the batches, with a bound of counted work for each
-//! condition, and slice by slice in turn over all scopes: a workspace with ten thousand such steps delays its own. What is found goes
+//! condition, and slice by slice in turns of the tenants: one with ten thousand such steps delays its own. What is found goes
 //! to the rules as a request ([`verdict::plan::Prepared`]); outputs of ended steps never change, so several coordinators may
 //! find the same, and the first answer counts. What a coordinator leaves behind when it dies is found by the next scan.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+mod turns;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -18,12 +21,15 @@ use tokio_util::sync::CancellationToken;
 use topology::predicate::{Judged, Predicate};
 use topology::work::Work;
 use verdict::plan::{Found, PlanState, Prepared, Shown, preparing};
-use verdict::{Name, Object, ObjectKey, ObjectType, Reason, Scope, State, Subject, Task, Text};
+use verdict::{
+    Name, Object, ObjectKey, ObjectType, Reason, Scope, State, Subject, Task, TaskId, Text,
+};
 use wire::approvals::{ApprovalTerms, CONTENT_BYTES_MAX};
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::plan::{condition, references};
 use wire::{Json, canonical};
 
+use self::turns::Turns;
 use crate::coordinator::Coordinator;
 use crate::item::RequestError;
 use crate::plan_outputs::{
@@ -98,6 +104,14 @@ pub(crate) struct Preparer {
     coordinator: Coordinator,
 }
 
+/// What a look left undone.
+struct Looked {
+    /// A step was refused.
+    is_left: bool,
+    /// Steps came while it was under way, and it may have passed over some of them.
+    is_incomplete: bool,
+}
+
 /// Why a look ended early.
 enum Interrupted {
     Store(Failure),
@@ -142,9 +156,10 @@ impl Preparer {
     /// Prepares what waits, and says when to look again if nothing changes.
     async fn look(&self) -> Duration {
         match self.look_at_all().await {
-            Ok(true) => REFUSED_PAUSE,
-            Ok(false) if self.coordinator.store().status().writers > 1 => SCAN_SHARED,
-            Ok(false) => SCAN_ALONE,
+            Ok(Looked { is_incomplete: true, .. }) => Duration::ZERO,
+            Ok(Looked { is_left: true, .. }) => REFUSED_PAUSE,
+            Ok(_) if self.coordinator.store().status().writers > 1 => SCAN_SHARED,
+            Ok(_) => SCAN_ALONE,
             Err(failure) => {
                 tracing::warn!(error = %failure, "cannot prepare steps of plans");
                 REFUSED_PAUSE
@@ -152,37 +167,54 @@ impl Preparer {
         }
     }
 
-    /// Each step that waits is tried once, in turns over the scopes. Whether one was refused: it is tried again later, and keeps no
-    /// other step waiting.
-    async fn look_at_all(&self) -> Result<bool, Failure> {
-        let mut is_left = false;
-        let mut turns: VecDeque<(Scope, Option<ObjectKey>)> =
-            self.scopes().await?.into_iter().map(|scope| (scope, None)).collect();
-        while let Some((scope, after)) = turns.pop_front() {
-            let filter = ObjectFilter { scope: Some(scope.clone()), after, ..pending(SLICE) };
-            let page = self.coordinator.browse().objects(&filter).await?;
-            let (mut last, mut bytes) = (None, 0);
-            for object in &page {
-                if bytes >= TURN_BYTES {
-                    break;
-                }
-                last = Some(object.key.clone());
-                let Some(id) = preparing::task_of(object) else { continue };
-                match self.prepare(&TaskKey { scope: scope.clone(), id }).await {
-                    Ok(read) => bytes += read,
-                    Err(Interrupted::Store(failure)) => return Err(failure),
-                    Err(Interrupted::Refused(error)) => {
-                        tracing::warn!(%error, task = %id, "cannot carry on with a step of a plan");
-                        is_left = true;
-                    }
-                }
-            }
-            let is_last = page.len() < SLICE && page.last().map(|it| &it.key) == last.as_ref();
-            if !is_last {
-                turns.push_back((scope, last));
+    /// Each step that waits is tried once, in turns of the tenants. One that was refused is tried again later, and keeps no other
+    /// step waiting.
+    async fn look_at_all(&self) -> Result<Looked, Failure> {
+        let (mut turns, mut refused, mut is_incomplete) = (Turns::default(), HashSet::new(), false);
+        turns.add(self.scopes().await?);
+        while let Some((scope, after)) = turns.next() {
+            let goes_on = self.take_turn(&scope, after, &mut refused).await?;
+            turns.had(scope, goes_on);
+            if turns.is_round_over() && self.hint().notified().now_or_never().is_some() {
+                is_incomplete |= turns.add(self.scopes().await?);
             }
         }
-        Ok(is_left)
+        Ok(Looked { is_left: !refused.is_empty(), is_incomplete })
+    }
+
+    /// Prepares the next steps of a scope, and says behind which one it goes on, if it does.
+    async fn take_turn(
+        &self,
+        scope: &Scope,
+        after: Option<ObjectKey>,
+        refused: &mut HashSet<TaskId>,
+    ) -> Result<Option<Option<ObjectKey>>, Failure> {
+        let filter = ObjectFilter { scope: Some(scope.clone()), after, ..pending(SLICE) };
+        let page = self.coordinator.browse().objects(&filter).await?;
+        let (mut last, mut bytes) = (None, 0);
+        for object in &page {
+            if bytes >= TURN_BYTES {
+                break;
+            }
+            last = Some(object.key.clone());
+            let Some(id) = preparing::task_of(object).filter(|id| !refused.contains(id)) else {
+                continue;
+            };
+            match self.prepare(&TaskKey { scope: scope.clone(), id }).await {
+                Ok(read) => bytes += read,
+                Err(Interrupted::Store(failure)) => return Err(failure),
+                Err(Interrupted::Refused(error)) => {
+                    tracing::warn!(%error, task = %id, "cannot carry on with a step of a plan");
+                    refused.insert(id);
+                }
+            }
+        }
+        let is_last = page.len() < SLICE && page.last().map(|it| &it.key) == last.as_ref();
+        Ok((!is_last).then_some(last))
+    }
+
+    fn hint(&self) -> &Notify {
+        &self.coordinator.preparations().0
     }
 
     /// The scopes in which steps wait.
