@@ -129,6 +129,8 @@ pub(crate) struct Inner {
     pub(super) bodies: ByteBudget,
     /// The answers that are not read yet.
     pub(super) answers: ByteBudget,
+    /// What calls that wait keep of the runs that they wait for.
+    pub(super) waits: ByteBudget,
     /// The calls to endpoints that work is pushed to.
     pub(crate) pushes: CallsUnderWay,
     pub(super) queue_depths: QueueDepths,
@@ -182,6 +184,7 @@ impl AppState {
             read_share: ReadShare::default(),
             bodies: ByteBudget::default(),
             answers: ByteBudget::default(),
+            waits: ByteBudget::default(),
             pushes: CallsUnderWay::default(),
             queue_depths: QueueDepths::default(),
             plans_at_hand: PlansAtHand::default(),
@@ -412,7 +415,7 @@ impl AppState {
     }
 
     /// One look at the store between waits, in a place of the tenant's share.
-    pub(super) async fn look<T>(&self, tenant: &Name, reading: impl Future<Output = T>) -> T {
+    pub(crate) async fn look<T>(&self, tenant: &Name, reading: impl Future<Output = T>) -> T {
         let _place = self.inner.read_share.place_of(tenant).await;
         reading.await
     }

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::objects::{FORK_LINKED, RETRY_LINKED};
-use store::{Browse, Failure, Refused, StoredTask, TaskKey, TaskOverview};
+use store::{Browse, Failure, Refused, Spec, StoredTask, TaskKey, TaskOverview};
 use verdict::{Done, Name, Scope, Subject, TaskId};
 use wire::answers::Run;
 
 use super::api_error::ApiError;
 use super::app_state::AppState;
+use super::byte_budget::HeldBytes;
 use super::fork::linked_to;
 use super::run_view::{assembled, full_view, submission};
 use super::sight::Sight;
@@ -32,6 +33,12 @@ pub(super) const REFUSED_MAX: usize = 1_000;
 /// The most refusals that are kept while a caller waits. A run with more is read again.
 const KEPT_REFUSED_MAX: usize = 16;
 
+/// What one call keeps of its runs while it waits. A run of which nothing is kept is read again when it ends.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// What is kept of a run besides its texts, and of each refusal.
+const KEPT_MEMBERS_BYTES: usize = 512;
+
 /// Runs that a routine look reads, in turn. Peers tell of ends; a look is for what they could not tell.
 const LOOKED_AT_ONCE: usize = 16;
 
@@ -46,6 +53,9 @@ pub(super) struct RunsWait<'a> {
     /// How much the ended runs may take in the answer, and take.
     bytes_max: usize,
     bytes: usize,
+    /// What is kept of live runs, of this call's share and of the tenant's.
+    kept: HeldBytes,
+    kept_bytes: usize,
     next_look: usize,
 }
 
@@ -77,7 +87,9 @@ impl<'a> RunsWait<'a> {
     ) -> Self {
         let places = ids.iter().copied().zip(0..).collect();
         let seen = ids.iter().map(|_| Seen::Pending(None)).collect();
-        Self { app, scope, sight, ids, places, seen, bytes_max, bytes: 0, next_look: 0 }
+        let kept = app.inner.waits.begin(&scope.tenant);
+        let (bytes, kept_bytes, next_look) = (0, 0, 0);
+        Self { app, scope, sight, ids, places, seen, bytes_max, bytes, kept, kept_bytes, next_look }
     }
 
     /// Waits until at least one run has ended or is missing, or the time is over. One result per id.
@@ -158,7 +170,7 @@ impl<'a> RunsWait<'a> {
             |run: &Arc<SubmittedRun>| self.sight.is_whole() && run.submitted.scope == *self.scope;
         if let Some(run) = recent.filter(is_known) {
             let known = Known { run, latest: None, refused: Vec::new() };
-            self.seen[place] = Seen::Pending(Some(known));
+            self.keep(place, Some(known));
             return Ok(());
         }
         let key = TaskKey { scope: self.scope.clone(), id };
@@ -166,7 +178,7 @@ impl<'a> RunsWait<'a> {
             None => self.seen[place] = Seen::Missing,
             Some(live) if live.task.subject.live().is_some() => {
                 let known = Known::of(live).filter(|_| self.sight.is_whole());
-                self.seen[place] = Seen::Pending(known);
+                self.keep(place, known);
             }
             Some(ended) => {
                 let read = complete_view(self.app, &key, ended);
@@ -187,6 +199,22 @@ impl<'a> RunsWait<'a> {
             Ok(self.sight.sees(browse, &found.task.subject).await?.then_some(found))
         };
         self.app.read(reading).await
+    }
+
+    /// The run has not ended. What is known of it is kept if there is room for that.
+    fn keep(&mut self, place: usize, known: Option<Known>) {
+        let before = match &self.seen[place] {
+            Seen::Pending(Some(known)) => known.bytes(),
+            _ => 0,
+        };
+        self.kept_bytes -= before;
+        self.kept.shrink(before);
+        let known = known.filter(|known| {
+            let bytes = known.bytes();
+            self.kept_bytes + bytes <= KEPT_BYTES_MAX && self.kept.grow(bytes).is_ok()
+        });
+        self.kept_bytes += known.as_ref().map_or(0, Known::bytes);
+        self.seen[place] = Seen::Pending(known);
     }
 
     /// Adds an ended run if there is room for it.
@@ -213,6 +241,17 @@ impl Known {
         let run = Arc::new(SubmittedRun { submitted, spec: task.spec, at });
         let latest = latest.map(|closed| (closed.attempt, closed.owner));
         Some(Self { run, latest, refused })
+    }
+}
+
+impl Known {
+    /// About how much memory it takes.
+    fn bytes(&self) -> usize {
+        let Spec { input, goal, labels, traceparent, .. } = &self.run.spec;
+        let texts = [goal, traceparent].into_iter().flatten().map(|text| text.as_str().len());
+        let labels: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let members = (1 + self.refused.len()) * KEPT_MEMBERS_BYTES;
+        members + input.as_str().len() + labels + texts.sum::<usize>()
     }
 }
 

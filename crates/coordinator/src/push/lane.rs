@@ -179,7 +179,9 @@ impl Lane {
         let before = Name::from(name_before(worker.as_str()));
         let browse = self.app.coordinator.browse();
         let queues = Some(&stored.endpoint.queues[..]);
-        let held = browse.held_leases(scope, queues, Some(&before), HELD_MAX).await?;
+        let counting = browse.held_leases(scope, queues, Some(&before), HELD_MAX);
+        // A tenant with hundreds of endpoints counts in its own share of the readers.
+        let held = self.app.look(&scope.tenant, counting).await?;
         let held: u64 = held.iter().filter(|it| it.worker == worker).map(|it| it.count).sum();
         // Calls under way hold a lease each; those that were handed back a moment ago may not be gone from the store.
         let calls = self.calls.len();
