@@ -27,6 +27,10 @@ use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::announcements::Known;
 use crate::item::{Granted, Poll};
 
+/// What one answer carries of inputs and of what tasks have recorded: thousands of plain tasks, and eight of the largest. Grants
+/// that do not fit are handed back at once, for the next poll.
+const ENVELOPES_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 pub(super) async fn lease(
     State(app): State<AppState>,
     principal: WorkerPrincipal,
@@ -50,7 +54,7 @@ pub(super) async fn lease(
         return Err(invalid);
     }
     let reach = |granted: &Granted| Reach::of(granted, &queues, kinds.as_deref());
-    let leases = envelopes(&app, principal.key(), &granted, reach).await?;
+    let (leases, granted) = envelopes(&app, principal.key(), granted, reach).await?;
     let signals = signalled.iter().map(|task| Signal { task_id: task.to_string() }).collect();
     let answer = Leases { leases, signals, announce_again: None, server_time: app.server_time() };
     if granted.is_empty() {
@@ -118,25 +122,43 @@ pub(crate) async fn push_envelope(
     complete_envelope(app, None, granted, Reach(None)).await
 }
 
-/// The envelopes of the grants. Where what a task recorded cannot be read, all grants are handed back: a worker without
-/// it would do recorded steps again.
+/// The envelopes of the grants that one answer carries, and those grants. Where what a task recorded cannot be read, all grants are
+/// handed back: a worker without it would do recorded steps again.
 async fn envelopes(
     app: &AppState,
     held_by: &Name,
-    granted: &[Granted],
+    mut granted: Vec<Granted>,
     reach: impl Fn(&Granted) -> Reach,
-) -> Result<Vec<Envelope>, ApiError> {
-    let mut envelopes = Vec::with_capacity(granted.len());
-    for grant in granted {
+) -> Result<(Vec<Envelope>, Vec<Granted>), ApiError> {
+    let (mut envelopes, mut bytes) = (Vec::with_capacity(granted.len()), 0);
+    let mut fitting = granted.len();
+    for (place, grant) in granted.iter().enumerate() {
+        if bytes >= ENVELOPES_BYTES_MAX {
+            fitting = place;
+            break;
+        }
         match complete_envelope(app, Some(held_by), grant, reach(grant)).await {
-            Ok(envelope) => envelopes.extend(envelope),
+            Ok(envelope) => {
+                bytes += envelope.as_ref().map_or(0, bytes_of);
+                envelopes.extend(envelope);
+            }
             Err(error) => {
                 app.coordinator.release(granted.iter().map(|it| (it.key(), it.lease())).collect());
                 return Err(error);
             }
         }
     }
-    Ok(envelopes)
+    let back = granted.split_off(fitting);
+    if !back.is_empty() {
+        app.coordinator.release(back.iter().map(|it| (it.key(), it.lease())).collect());
+    }
+    Ok((envelopes, granted))
+}
+
+/// What the large parts of an envelope take.
+fn bytes_of(envelope: &Envelope) -> usize {
+    let recorded = envelope.checkpoints.iter().filter_map(|it| it.result.as_ref());
+    envelope.input.text().len() + recorded.map(|result| result.text().len()).sum::<usize>()
 }
 
 /// The envelope of one grant; `None` if its stage or step ended instead, because its input cannot be resolved.
