@@ -28,8 +28,9 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 /// through for a list, while others wait.
 const QUEUE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Each scope has a lock of its own: a walk over ten thousand workers of one scope keeps no poll of another waiting.
 #[derive(Default)]
-pub(crate) struct Announcements(Mutex<HashMap<Scope, OfScope>>);
+pub(crate) struct Announcements(Mutex<HashMap<Scope, Arc<Mutex<OfScope>>>>);
 
 #[derive(Default)]
 struct OfScope {
@@ -84,8 +85,8 @@ impl Announcements {
     ) -> Known {
         let text = serde_json::to_vec(&announcement).expect("what was parsed can be written");
         let (digest, bytes) = (Digest::of(&[text.as_slice()]), text.len());
-        let mut scopes = self.lock();
-        let of_scope = scopes.entry(scope.clone()).or_default();
+        let of_scope = self.lock().entry(scope.clone()).or_default().clone();
+        let mut of_scope = of_scope.lock().expect(UNBROKEN);
         of_scope.expire(now);
         of_scope.forget(worker);
         let content = match of_scope.contents.get(&digest) {
@@ -114,8 +115,9 @@ impl Announcements {
         id: &str,
         now: Time,
     ) -> Option<Known> {
-        let mut scopes = self.lock();
-        let of_scope = scopes.get_mut(scope)?;
+        let of_scope = self.lock().get(scope)?.clone();
+        let mut of_scope = of_scope.lock().expect(UNBROKEN);
+        let of_scope = &mut *of_scope;
         let announced = of_scope.workers.get_mut(worker);
         let announced = announced.filter(|it| it.content.announcement.id == id)?;
         announced.seen_at = announced.seen_at.max(now);
@@ -132,11 +134,12 @@ impl Announcements {
 
     /// What the workers of a scope announced, as far as they poll `queues` if it is given.
     pub(crate) fn list(&self, scope: &Scope, queues: Option<&[Name]>, now: Time) -> Vec<SameBuild> {
-        let mut scopes = self.lock();
-        let Some(of_scope) = scopes.get_mut(scope) else { return Vec::new() };
+        let Some(shared) = self.lock().get(scope).cloned() else { return Vec::new() };
+        let mut of_scope = shared.lock().expect(UNBROKEN);
         of_scope.expire(now);
         if of_scope.workers.is_empty() {
-            scopes.remove(scope);
+            drop(of_scope);
+            self.remove_unused(scope, &shared);
             return Vec::new();
         }
         let mut builds: HashMap<*const Content, SameBuild> = HashMap::new();
@@ -159,10 +162,24 @@ impl Announcements {
         builds.into_values().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, OfScope>> {
-        self.0.lock().expect("no code panics while it holds the announcements")
+    /// Nothing is kept of a scope without workers, unless another call has just found it here.
+    fn remove_unused(&self, scope: &Scope, shared: &Arc<Mutex<OfScope>>) {
+        /// The map, and the caller.
+        const OWNERS: usize = 2;
+        let mut scopes = self.lock();
+        let is_unused = Arc::strong_count(shared) == OWNERS
+            && shared.lock().expect(UNBROKEN).workers.is_empty();
+        if is_unused {
+            scopes.remove(scope);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, Arc<Mutex<OfScope>>>> {
+        self.0.lock().expect(UNBROKEN)
     }
 }
+
+const UNBROKEN: &str = "no code panics while it holds announcements";
 
 /// The build of an announcement; `None` if no kind says that it matters.
 fn build_of(announcement: &Announcement) -> Option<WorkerBuild> {
@@ -241,6 +258,12 @@ mod tests {
         Scope::new("t", "w")
     }
 
+    fn of_scope(all: &Announcements, read: impl Fn(&OfScope) -> usize) -> usize {
+        let shared = all.lock()[&scope()].clone();
+        let of_scope = shared.lock().unwrap();
+        read(&of_scope)
+    }
+
     fn at(seconds: i64) -> Time {
         Time::from_millis(seconds * 1_000)
     }
@@ -260,13 +283,27 @@ mod tests {
             announce(&all, worker, announcement("1", "k"), at(0));
         }
         announce(&all, "c", announcement("1", "other"), at(1));
-        assert_eq!(all.lock()[&scope()].contents.len(), 2, "an id may name two contents");
+        assert_eq!(of_scope(&all, |it| it.contents.len()), 2, "an id may name two contents");
         let mut workers: Vec<u64> =
             all.list(&scope(), None, at(1)).iter().map(|build| build.workers).collect();
         workers.sort_unstable();
         assert_eq!(workers, [1, 2]);
         assert!(all.list(&scope(), Some(&["x".into()]), at(1)).is_empty());
         assert!(all.list(&Scope::new("u", "w"), None, at(1)).is_empty());
+    }
+
+    #[test]
+    fn a_walk_over_the_workers_of_one_scope_keeps_no_other_waiting() {
+        let all = Announcements::default();
+        announce(&all, "a", announcement("1", "k"), at(0));
+        let walked = all.lock()[&scope()].clone();
+        let walking = walked.lock().unwrap();
+        let other = Scope::new("u", "w");
+        all.announce(&other, &"b".into(), vec!["q".into()], announcement("1", "k"), at(0));
+        assert!(all.known(&other, &"b".into(), &["q".to_owned()], "1", at(0)).is_some());
+        assert_eq!(all.list(&other, None, at(0)).len(), 1);
+        drop(walking);
+        assert!(known(&all, "a", "1", at(0)));
     }
 
     #[test]
@@ -289,7 +326,7 @@ mod tests {
         for n in 0..6 {
             announce(&all, &format!("w{n}"), large(n), at(n as i64));
         }
-        assert!(all.lock()[&scope()].bytes <= BYTES_MAX);
+        assert!(of_scope(&all, |it| it.bytes) <= BYTES_MAX);
         assert!(!known(&all, "w0", "1", at(6)) && known(&all, "w5", "1", at(6)));
     }
 
@@ -303,7 +340,7 @@ mod tests {
             let worker = Name::from(format!("w{n}"));
             all.announce(&scope(), &worker, queues, announcement("1", "k"), at(0));
         }
-        let bytes = || all.lock()[&scope()].queue_bytes;
+        let bytes = || of_scope(&all, |it| it.queue_bytes);
         assert!(bytes() <= QUEUE_BYTES_MAX && bytes() > QUEUE_BYTES_MAX / 2, "{}", bytes());
         let before = bytes();
         let polled = all.known(&scope(), &"w499".into(), &many(900), "1", at(1));

@@ -37,7 +37,7 @@ pub(super) async fn kinds(
     let (scope, queues) = (principal.scope(), principal.queues());
     let builds = app.inner.announcements.list(scope, queues, app.coordinator.now());
     let wanted = wanted(&builds, kind.as_deref(), after.as_deref(), limit);
-    let (kinds, next_after) = page(&builds, wanted, kind.is_some(), limit);
+    let (kinds, next_after) = page(wanted, kind.is_some(), limit);
     let coordinators = app.coordinator.allowances().coordinators();
     Ok(Json(Kinds { kinds, next_after, coordinators, server_time: app.server_time() }))
 }
@@ -70,20 +70,30 @@ pub(super) fn kinds_at(app: &AppState, scope: &Scope, queue: &Name) -> BTreeSet<
 /// What makes two announcements of a kind the same.
 type RowKey = (Option<String>, Option<String>, Option<Builds>, Option<String>, Option<String>);
 
-/// The kinds that a page may show, and one more: each has a row at least.
+/// Who announced each kind, and with what.
+type Wanted<'b> = BTreeMap<&'b str, Vec<(&'b SameBuild, &'b AnnouncedKind)>>;
+
+/// The kinds that a page may show, and one more: each has a row at least. Announcements are walked through once, however many kinds
+/// they have.
 fn wanted<'b>(
     builds: &'b [SameBuild],
     only: Option<&str>,
     after: Option<&str>,
     limit: usize,
-) -> BTreeSet<&'b str> {
-    let announced = builds.iter().flat_map(|build| &build.announcement().kinds);
-    let names = announced.map(|announced| announced.kind.as_str());
-    let mut wanted = BTreeSet::new();
-    for name in names.filter(|name| only.is_none_or(|only| *name == only)) {
-        if after.is_none_or(|after| name > after) {
-            wanted.insert(name);
+) -> Wanted<'b> {
+    let kinds_of =
+        |build: &'b SameBuild| build.announcement().kinds.iter().map(move |it| (build, it));
+    let mut wanted = Wanted::new();
+    for (build, announced) in builds.iter().flat_map(kinds_of) {
+        let name = announced.kind.as_str();
+        let is_shown =
+            only.is_none_or(|only| name == only) && after.is_none_or(|after| name > after);
+        let is_behind =
+            wanted.len() > limit && wanted.last_key_value().is_some_and(|(last, _)| name > *last);
+        if !is_shown || is_behind {
+            continue;
         }
+        wanted.entry(name).or_default().push((build, announced));
         if wanted.len() > limit.saturating_add(1) {
             wanted.pop_last();
         }
@@ -93,20 +103,15 @@ fn wanted<'b>(
 
 /// The rows of these kinds, up to so many rows or bytes. Those of one kind stay together, so a page may have more by those of
 /// its last kind. A kind's rows are made only when its turn comes: each of a thousand kinds may be served at thousands of queues.
-fn page(
-    builds: &[SameBuild],
-    wanted: BTreeSet<&str>,
-    with_schemas: bool,
-    limit: usize,
-) -> (Vec<KindView>, Option<String>) {
+fn page(wanted: Wanted<'_>, with_schemas: bool, limit: usize) -> (Vec<KindView>, Option<String>) {
     let mut page: Vec<KindView> = Vec::new();
     let mut bytes = 0;
-    for kind in wanted {
+    for (kind, announced) in wanted {
         if page.len() >= limit || bytes >= PAGE_BYTES_MAX {
             let next = page.last().map(|last| last.kind.clone());
             return (page, next);
         }
-        let rows = rows(builds, kind, with_schemas);
+        let rows = rows(kind, announced, with_schemas);
         let queues = rows.iter().flat_map(|row| &row.queues);
         bytes += queues.map(|queue| queue.len() + QUOTES).sum::<usize>();
         page.extend(rows);
@@ -115,41 +120,37 @@ fn page(
 }
 
 /// The rows of one kind, in order. Schemas belong to the answer only if one kind is asked for: they are large.
-fn rows(builds: &[SameBuild], kind: &str, with_schemas: bool) -> Vec<KindView> {
+fn rows(
+    kind: &str,
+    announced: Vec<(&SameBuild, &AnnouncedKind)>,
+    with_schemas: bool,
+) -> Vec<KindView> {
     let mut rows: BTreeMap<RowKey, (KindView, BTreeSet<&Name>, Time)> = BTreeMap::new();
-    for build in builds {
-        let announcement = build.announcement();
-        for announced in announcement.kinds.iter().filter(|it| it.kind == kind) {
-            let AnnouncedKind { kind, version, builds, input_schema, output_schema } = announced;
-            let text = |schema: &Option<wire::Json>| schema.as_ref().map(|it| it.text().to_owned());
-            let build_id = announcement.build_id.clone();
-            let key = (
-                version.clone(),
-                build_id.clone(),
-                *builds,
-                text(input_schema),
-                text(output_schema),
-            );
-            let shown = |schema: &Option<wire::Json>| schema.clone().filter(|_| with_schemas);
-            let seen_at = build.last_seen_at;
-            let (view, polled, last_seen_at) = rows.entry(key).or_insert_with(|| {
-                let view = KindView {
-                    kind: kind.clone(),
-                    version: version.clone(),
-                    build_id,
-                    builds: *builds,
-                    queues: Vec::new(),
-                    workers: 0,
-                    input_schema: shown(input_schema),
-                    output_schema: shown(output_schema),
-                    last_seen_at: time(seen_at),
-                };
-                (view, BTreeSet::new(), seen_at)
-            });
-            view.workers += build.workers;
-            polled.extend(build.queues.iter());
-            *last_seen_at = (*last_seen_at).max(seen_at);
-        }
+    for (build, announced) in announced {
+        let AnnouncedKind { kind: _, version, builds, input_schema, output_schema } = announced;
+        let text = |schema: &Option<wire::Json>| schema.as_ref().map(|it| it.text().to_owned());
+        let build_id = build.announcement().build_id.clone();
+        let key =
+            (version.clone(), build_id.clone(), *builds, text(input_schema), text(output_schema));
+        let shown = |schema: &Option<wire::Json>| schema.clone().filter(|_| with_schemas);
+        let seen_at = build.last_seen_at;
+        let (view, polled, last_seen_at) = rows.entry(key).or_insert_with(|| {
+            let view = KindView {
+                kind: kind.to_owned(),
+                version: version.clone(),
+                build_id,
+                builds: *builds,
+                queues: Vec::new(),
+                workers: 0,
+                input_schema: shown(input_schema),
+                output_schema: shown(output_schema),
+                last_seen_at: time(seen_at),
+            };
+            (view, BTreeSet::new(), seen_at)
+        });
+        view.workers += build.workers;
+        polled.extend(build.queues.iter());
+        *last_seen_at = (*last_seen_at).max(seen_at);
     }
     let finished = |(view, polled, seen_at): (KindView, BTreeSet<&Name>, Time)| KindView {
         queues: polled.iter().map(ToString::to_string).collect(),
@@ -183,7 +184,7 @@ mod tests {
         after: Option<&str>,
         limit: usize,
     ) -> (Vec<String>, Option<String>) {
-        let (page, next) = page(builds, wanted(builds, None, after, limit), false, limit);
+        let (page, next) = page(wanted(builds, None, after, limit), false, limit);
         (page.into_iter().map(|row| row.kind).collect(), next)
     }
 
