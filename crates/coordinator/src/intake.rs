@@ -26,12 +26,17 @@ use crate::item::{BatchGrant, Group, Item, Poll, Reply, RequestError, WaitingPag
 use crate::outbox::{EndpointDirectory, Endpoints};
 use crate::weight::{BATCH_WEIGHT_MAX, LIST_OF_POLLS_WEIGHT};
 
-/// How many callers may wait with new work, and as many again in lines. At 2 ms per batch of a thousand this is less than
-/// twenty milliseconds of queue; a longer queue would delay answers without adding throughput.
+/// How many callers may arrive with new work between two batches, and [twice](LINES_PER_ARRIVAL) as many may wait in lines. At 2 ms
+/// per batch of a thousand this is less than thirty milliseconds of queue; a longer queue would delay answers without adding
+/// throughput.
 const NEW_WORK_WAITING_MAX: usize = 4_096;
 
 /// How many callers may wait with heartbeats, starts and reports: four times as many.
 pub(crate) const LEASED_WAITING_MAX: usize = 16_384;
+
+/// How many may wait in lines for each that may arrive. Room to arrive is everybody's, lines are a tenant's own: those that arrive are
+/// put into lines with every batch, and when the lines are full the tenant that waits with most is refused.
+const LINES_PER_ARRIVAL: usize = 2;
 
 /// What new work and administration may take of each commit, whatever waits under leases.
 const NEW_WORK_SHARE: usize = BATCH_WEIGHT_MAX / 4;
@@ -113,16 +118,16 @@ impl Arrival {
     }
 
     /// Refuses the arrival. Its caller may have disconnected.
-    fn refuse(self) {
+    fn refuse(self, why: RequestError) {
         match self {
             Arrival::Group(Group { items, reply }) => {
-                drop(reply.send(vec![Err(RequestError::ShuttingDown); items.len()]));
+                drop(reply.send(vec![Err(why); items.len()]));
             }
-            Arrival::Administer { reply, .. } => drop(reply.send(Err(RequestError::ShuttingDown))),
-            Arrival::Objects(call) => call.refuse(),
+            Arrival::Administer { reply, .. } => drop(reply.send(Err(why))),
+            Arrival::Objects(call) => call.refuse(why),
+            Arrival::Poll(WaitingPoll { reply, .. }) => drop(reply.send(Err(why))),
             // Dropping these closes their reply channel, which refuses them.
-            Arrival::Poll(_)
-            | Arrival::Ping(_)
+            Arrival::Ping(_)
             | Arrival::CountPolls(_)
             | Arrival::ListPolls(_)
             | Arrival::TasksEnded { .. }
@@ -190,22 +195,26 @@ struct Class {
     arrivals: mpsc::Receiver<Arrival>,
     /// What has arrived and was not taken yet.
     lines: Lines,
-    /// How many are put into lines; the others stay where they arrived.
+    /// How many wait in lines. Beyond it the tenant that waits with most is refused its newest.
     lines_max: usize,
 }
 
 impl Class {
     fn new(arrivals: mpsc::Receiver<Arrival>) -> Self {
-        let lines_max = arrivals.max_capacity();
+        let lines_max = LINES_PER_ARRIVAL * arrivals.max_capacity();
         Self { arrivals, lines: Lines::default(), lines_max }
     }
 
-    /// Puts what has arrived into lines.
+    /// Puts what has arrived into lines. What arrives meanwhile is for the next batch.
     fn line_up(&mut self) {
-        while self.lines.len() < self.lines_max
-            && let Ok(arrival) = self.arrivals.try_recv()
-        {
+        for _ in 0..self.arrivals.max_capacity() {
+            let Ok(arrival) = self.arrivals.try_recv() else { return };
             self.lines.push(arrival);
+            if self.lines.len() > self.lines_max
+                && let Some(newest) = self.lines.shed()
+            {
+                newest.refuse(RequestError::Overloaded);
+            }
         }
     }
 
@@ -320,7 +329,7 @@ impl IntakeReceiver {
     pub(crate) async fn reject_remaining(&mut self) {
         self.close();
         while let Some(arrival) = self.next_after_close().await {
-            arrival.refuse();
+            arrival.refuse(RequestError::ShuttingDown);
         }
     }
 }
@@ -496,7 +505,7 @@ impl Intake {
         // Asked even while draining: there are still waiting polls to count.
         let asked = Arrival::CountPolls(CountPolls { scope, queue, kind, reply });
         self.new_work.try_send(asked).map_err(refused)?;
-        count.await.map_err(|_| RequestError::ShuttingDown)
+        count.await.map_err(|_| self.unanswered())
     }
 
     /// The workers of a scope that wait, by name.
@@ -510,7 +519,7 @@ impl Intake {
         let (reply, polls) = oneshot::channel();
         let asked = Arrival::ListPolls(ListPolls { scope, queues, after, limit, reply });
         self.new_work.try_send(asked).map_err(refused)?;
-        polls.await.map_err(|_| RequestError::ShuttingDown)
+        polls.await.map_err(|_| self.unanswered())
     }
 
     /// Asks the carrier to end after everything that already waits. With two carriers this is the one for new work,
@@ -531,6 +540,11 @@ impl Intake {
 
     pub(crate) fn draining(&self) -> &tokio_util::sync::CancellationToken {
         &self.draining
+    }
+
+    /// Why a question to the carrier was dropped.
+    fn unanswered(&self) -> RequestError {
+        if self.is_draining() { RequestError::ShuttingDown } else { RequestError::Overloaded }
     }
 
     fn send(&self, class: &mpsc::Sender<Arrival>, arrival: Arrival) -> Result<(), RequestError> {
@@ -659,6 +673,36 @@ mod tests {
         assert_eq!((acts_of(&batch, "calm"), acts_of(&batch, "busy")), (3, 13));
         let batch = receiver.take_batch(0, |arrival| arrival.weight(&none));
         assert_eq!((batch.len(), acts_of(&batch, "busy")), (16, 16));
+    }
+
+    #[test]
+    fn who_floods_is_refused_and_others_find_room() {
+        let (intake, mut receiver) = for_one_carrier();
+        let weigh = |arrival: &Arrival| arrival.weight(&Endpoints::new());
+        let mut replies = Vec::new();
+        let mut arrive = |tenant: &str| {
+            let (reply, answered) = oneshot::channel();
+            let Arrival::Administer { act, .. } = act(tenant) else { unreachable!("it is one") };
+            let is_sent = intake.new_work.try_send(Arrival::Administer { act, reply }).is_ok();
+            replies.push((tenant.to_owned(), answered));
+            is_sent
+        };
+        for _ in 0..4 {
+            while arrive("busy") {}
+            receiver.take_batch(0, weigh);
+            assert!(arrive("calm"), "there is room to arrive after each batch");
+        }
+        receiver.take_batch(0, weigh);
+        let lines = receiver.classes.last().expect("new work").lines.len();
+        assert!(lines <= LINES_PER_ARRIVAL * NEW_WORK_WAITING_MAX, "{lines}");
+        let mut refused = std::collections::BTreeMap::<String, usize>::new();
+        for (tenant, mut answered) in replies {
+            if let Ok(Err(RequestError::Overloaded)) = answered.try_recv() {
+                *refused.entry(tenant).or_default() += 1;
+            }
+        }
+        assert!(refused["busy"] > NEW_WORK_WAITING_MAX, "{refused:?}");
+        assert_eq!(refused.get("calm"), None);
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub(crate) struct ObjectCall {
 }
 
 impl ObjectCall {
-    pub(crate) fn refuse(self) {
-        self.answer(Err(RequestError::ShuttingDown));
+    pub(crate) fn refuse(self, why: RequestError) {
+        self.answer(Err(why));
     }
 
     /// The call of a caller that disconnected is carried all the same.

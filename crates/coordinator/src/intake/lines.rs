@@ -70,6 +70,20 @@ impl Lines {
         Some((arrival, weight))
     }
 
+    /// Takes out the newest arrival of the tenant that waits with most.
+    pub(super) fn shed(&mut self) -> Option<Arrival> {
+        let most = self.lines.iter().max_by_key(|(_, line)| line.arrivals.len());
+        let tenant = most.map(|(tenant, _)| tenant.clone())?;
+        let line = self.lines.get_mut(&tenant).expect("it was just found");
+        let newest = line.arrivals.pop_back();
+        if line.arrivals.is_empty() {
+            self.lines.remove(&tenant);
+            self.turns.retain(|it| *it != tenant);
+        }
+        self.len -= 1;
+        newest
+    }
+
     /// Of the tenant whose turn it is. A lone tenant passes no turns, whatever it took.
     fn pop_of_tenant(&mut self, weigh: impl Fn(&Arrival) -> usize) -> (Arrival, usize) {
         let is_alone = self.turns.len() == 1;
@@ -165,6 +179,19 @@ mod tests {
         let of_a = taken[..128].iter().filter(|tenant| *tenant == "a").count();
         assert_eq!(of_a, 64, "{taken:?}");
         assert_eq!(lines.len(), 0);
+    }
+
+    #[test]
+    fn the_tenant_that_waits_with_most_is_refused_its_newest() {
+        let mut lines = lines(&[("few", 2), ("many", 3)]);
+        let of = |arrival: Arrival| arrival.tenant().map(Name::to_string);
+        assert_eq!(lines.shed().and_then(of).as_deref(), Some("many"));
+        assert_eq!(lines.len(), 4);
+        let mut lines = self::lines(&[("one", 1)]);
+        assert_eq!(lines.shed().and_then(of).as_deref(), Some("one"));
+        assert!(lines.shed().is_none() && lines.pop(weigh).is_none(), "no empty line has a turn");
+        lines.push(self::of("one"));
+        assert_eq!(order(&mut lines, 2), ["one"]);
     }
 
     #[test]
