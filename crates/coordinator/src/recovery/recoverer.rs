@@ -23,6 +23,7 @@ use wire::recovery::EvaluationOutput;
 use super::{action_view, forking};
 use crate::coordinator::Coordinator;
 use crate::item::{Granted, Poll, RecoveryCall, RecoveryItem, RequestError};
+use crate::tenant_turns::TenantTurns;
 
 /// How often the store is scanned where other coordinators recover too, and where none does.
 const SCAN_SHARED: Duration = Duration::from_secs(2);
@@ -47,6 +48,14 @@ const WORKER: &str = "tenure-recovery";
 
 pub(crate) struct Recoverer {
     coordinator: Coordinator,
+}
+
+/// How far a round was carried out.
+enum Executed {
+    /// There is more, for the candidate as it is now.
+    InPart(Candidate),
+    /// As far as it can be; `is_left` if something must wait.
+    Whole { is_left: bool },
 }
 
 /// Why a look ended early.
@@ -114,6 +123,7 @@ impl Recoverer {
     async fn look_at_candidates(&self) -> Result<bool, Interrupted> {
         let (mut after, mut is_left) = (None, false);
         let mut pending: BTreeSet<Scope> = BTreeSet::new();
+        let mut executing = TenantTurns::default();
         loop {
             let filter = ObjectFilter {
                 object_type: Some(ObjectType::RecoveryCandidate),
@@ -127,7 +137,9 @@ impl Recoverer {
                 let Some(candidate) = candidate_of(object) else { continue };
                 let scope = &object.key.scope;
                 match candidate.state {
-                    CandidateState::Executing => is_left |= self.execute(scope, candidate).await?,
+                    CandidateState::Executing => {
+                        executing.push(&scope.tenant, (scope.clone(), candidate));
+                    }
                     _ if self.is_ours(scope, &candidate) => {
                         pending.insert(scope.clone());
                     }
@@ -141,6 +153,14 @@ impl Recoverer {
         }
         for scope in pending {
             self.evaluate(&scope).await?;
+        }
+        while let Some((scope, candidate)) = executing.pop() {
+            match self.execute(&scope, candidate).await? {
+                Executed::InPart(candidate) => {
+                    executing.push(&scope.tenant.clone(), (scope, candidate));
+                }
+                Executed::Whole { is_left: some } => is_left |= some,
+            }
         }
         Ok(is_left)
     }
@@ -198,31 +218,31 @@ impl Recoverer {
         Ok(found.first().and_then(policy_of).filter(|policy| !policy.is_deleted))
     }
 
-    /// Submits the runs of a round, slice by slice. Whether some are left for later.
-    async fn execute(&self, scope: &Scope, mut candidate: Candidate) -> Result<bool, Interrupted> {
+    /// Submits the next runs of a round. Between two slices other tenants have their turn.
+    async fn execute(&self, scope: &Scope, candidate: Candidate) -> Result<Executed, Interrupted> {
         let round = candidate.round.task;
-        while candidate.state == CandidateState::Executing && candidate.round.task == round {
-            let policy = self.policy(scope, &candidate.policy).await?;
-            let filter = of_round(scope, round, SLICE);
-            let page = self.coordinator.browse().objects(&filter).await?;
-            let slice = Slice { scope, candidate: &candidate, policy: policy.as_ref() };
-            let outcomes = self.submit(slice, &page).await?;
-            let is_cut = outcomes.len() < page.len();
-            let call = RecoveryCall::Executed {
-                candidate: candidate.signature.id(),
-                round,
-                outcomes,
-                is_last: page.len() < SLICE && !is_cut,
-            };
-            let item = RecoveryItem { scope: scope.clone(), call, by: None };
-            let answered = self.coordinator.recover(item).await?;
-            let Answer::Recovery(answer) = answered.answer else { return Ok(false) };
-            candidate = answer.candidate;
-            if is_cut {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let policy = self.policy(scope, &candidate.policy).await?;
+        let filter = of_round(scope, round, SLICE);
+        let page = self.coordinator.browse().objects(&filter).await?;
+        let slice = Slice { scope, candidate: &candidate, policy: policy.as_ref() };
+        let outcomes = self.submit(slice, &page).await?;
+        let is_cut = outcomes.len() < page.len();
+        let call = RecoveryCall::Executed {
+            candidate: candidate.signature.id(),
+            round,
+            outcomes,
+            is_last: page.len() < SLICE && !is_cut,
+        };
+        let item = RecoveryItem { scope: scope.clone(), call, by: None };
+        let answered = self.coordinator.recover(item).await?;
+        let Answer::Recovery(answer) = answered.answer else {
+            return Ok(Executed::Whole { is_left: false });
+        };
+        let candidate = answer.candidate;
+        let goes_on = candidate.state == CandidateState::Executing
+            && candidate.round.task == round
+            && !is_cut;
+        Ok(if goes_on { Executed::InPart(candidate) } else { Executed::Whole { is_left: is_cut } })
     }
 
     /// What came of each failed run, up to the first that must wait.

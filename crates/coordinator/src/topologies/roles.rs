@@ -88,6 +88,30 @@ impl std::fmt::Display for Interrupted {
     }
 }
 
+/// When to look: at the beginning, after every change, and now and then.
+struct Looks {
+    changes: tokio::sync::watch::Receiver<u64>,
+    closing: CancellationToken,
+    is_first: bool,
+}
+
+impl Looks {
+    /// Waits for a change, and no longer than this. `false` if it is time to end.
+    async fn next(&mut self, pause: Duration) -> bool {
+        if !std::mem::take(&mut self.is_first) {
+            let waiting = async {
+                tokio::time::sleep(LOOK_PAUSE).await;
+                tokio::time::timeout(pause, self.changes.changed()).await.unwrap_or(Ok(()))
+            };
+            if !matches!(self.closing.run_until_cancelled(waiting).await, Some(Ok(()))) {
+                return false;
+            }
+        }
+        self.changes.borrow_and_update();
+        !self.closing.is_cancelled()
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Roles {
     coordinator: Coordinator,
@@ -99,33 +123,46 @@ impl Roles {
     }
 
     /// Works until `closing` is cancelled. What is under way then is found again by the next start.
+    ///
+    /// Three loops, so that none waits for a longer one: a tenant that deletes a deployment with ten thousand artifacts delays no
+    /// role of another tenant.
     pub(crate) async fn run(self, closing: CancellationToken) {
+        let (lines, rows) = (self.keep_leasing(&closing), self.keep_advancing(&closing));
+        tokio::join!(lines, rows, self.keep_up_with_versions(&closing));
+    }
+
+    async fn keep_leasing(&self, closing: &CancellationToken) {
         let mut lines: BTreeMap<Line, tokio::task::AbortHandle> = BTreeMap::new();
         let mut leasing = JoinSet::new();
-        let mut changes = self.coordinator.topologies().changes();
-        let mut settled = None;
-        loop {
-            changes.borrow_and_update();
+        let mut looks = self.looks(closing);
+        while looks.next(SCAN_ALONE).await {
             self.follow_lines(&mut lines, &mut leasing).await;
-            let pause = tokio::select! {
-                biased;
-                () = closing.cancelled() => break,
-                pause = self.look(&mut settled) => pause,
-            };
-            tokio::select! {
-                biased;
-                () = closing.cancelled() => break,
-                () = tokio::time::sleep(LOOK_PAUSE) => {}
-            }
-            tokio::select! {
-                biased;
-                () = closing.cancelled() => break,
-                changed = changes.changed() => if changed.is_err() { break },
-                () = tokio::time::sleep(pause) => {}
-            }
         }
         // A poll that is given up hands back what it was granted.
         leasing.shutdown().await;
+    }
+
+    async fn keep_advancing(&self, closing: &CancellationToken) {
+        let (mut looks, mut pause, mut settled) = (self.looks(closing), Duration::ZERO, None);
+        while looks.next(pause).await {
+            let looking = self.look_at_rows(&mut settled);
+            let Some(looked) = closing.run_until_cancelled(looking).await else { return };
+            pause = self.pause_after(looked);
+        }
+    }
+
+    async fn keep_up_with_versions(&self, closing: &CancellationToken) {
+        let (mut looks, mut pause) = (self.looks(closing), Duration::ZERO);
+        while looks.next(pause).await {
+            let looking = self.look_at_versions();
+            let Some(looked) = closing.run_until_cancelled(looking).await else { return };
+            pause = self.pause_after(looked);
+        }
+    }
+
+    fn looks(&self, closing: &CancellationToken) -> Looks {
+        let changes = self.coordinator.topologies().changes();
+        Looks { changes, closing: closing.clone(), is_first: true }
     }
 
     /// Starts a poll for every line that has none, and ends those of deployments that are gone.
@@ -257,9 +294,9 @@ impl Roles {
         })
     }
 
-    /// Does what polls find, and says when to look again if nothing changes.
-    async fn look(&self, settled: &mut Option<Instant>) -> Duration {
-        match self.look_at_rows(settled).await {
+    /// When to look again if nothing changes.
+    fn pause_after(&self, looked: Result<(), Interrupted>) -> Duration {
+        match looked {
             Ok(()) if self.coordinator.store().status().writers > 1 => SCAN_SHARED,
             Ok(()) => SCAN_ALONE,
             Err(interrupted) => {
@@ -269,20 +306,25 @@ impl Roles {
         }
     }
 
+    /// Does what there is to do about artifacts and work orders.
     async fn look_at_rows(&self, settled: &mut Option<Instant>) -> Result<(), Interrupted> {
-        self.settle_deleted().await?;
-        // Without a deployment there is nothing else to do, and a scan would be for nothing.
+        // Without a deployment there is nothing to do, and a scan would be for nothing.
         if self.coordinator.topologies().snapshot().is_empty() {
             return Ok(());
         }
         self.advance_pending().await?;
         self.tell_unprocessed().await?;
-        self.scan_versions().await?;
         if settled.is_none_or(|at| at.elapsed() >= SETTLE_PAUSE) {
             self.settle_orders().await?;
             *settled = Some(tokio::time::Instant::now());
         }
         Ok(())
+    }
+
+    /// Does what follows from new versions and from the ends of deployments.
+    async fn look_at_versions(&self) -> Result<(), Interrupted> {
+        self.settle_deleted().await?;
+        self.scan_versions().await
     }
 
     /// Asks roles about artifacts that are pending.
