@@ -148,8 +148,11 @@ impl Deliverer {
     async fn refill(&mut self) {
         let (candidates, is_overfull) = self.courier.coordinator.effect_feed().take();
         candidates.into_iter().for_each(|candidate| self.agenda.add(candidate));
-        let is_due =
-            is_overfull || self.agenda.wants_scan() || self.scan_at <= tokio::time::Instant::now();
+        if is_overfull {
+            // What was dropped may stand where a scan that is under way has been.
+            self.scan_at = tokio::time::Instant::now();
+        }
+        let is_due = self.agenda.wants_scan() || self.scan_at <= tokio::time::Instant::now();
         if is_due && self.scan.is_empty() && !faultpoint::mutant(21) {
             let is_shared = self.courier.coordinator.store().status().writers > 1;
             self.scan_at =
