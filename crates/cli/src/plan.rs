@@ -3,7 +3,7 @@
 //! The file is YAML, of which JSON is a part. The check is that of the wire; this module says where in the file a step is
 //! and shows what the plan comes to. It submits nothing.
 
-mod reading;
+pub(crate) mod reading;
 
 use std::path::{Path, PathBuf};
 
@@ -53,21 +53,22 @@ struct Shown<'a> {
     message: &'a str,
 }
 
-/// The plan in a file, to be submitted: the server checks it as `plan check` does.
-pub(crate) fn of_file(file: &Path) -> Result<Plan, CliError> {
-    reading::read(file).map(|read| read.plan)
+/// A file with a plan, to be submitted: the server checks it as `plan check` does.
+pub(crate) fn of_file(file: &Path) -> Result<reading::PlanFile, CliError> {
+    reading::read(file)
 }
 
 pub(crate) fn run(format: Format, verb: &Verb) -> CommandResult {
     let Verb::Check(arguments) = verb;
     let read = reading::read(&arguments.file)?;
     match read.plan.compile() {
-        Ok(compiled) => accept(format, &read.plan, &compiled),
+        Ok(compiled) => accept(format, &read, &compiled),
         Err(problems) => refuse(format, &arguments.file.display().to_string(), &read, &problems),
     }
 }
 
-fn accept(format: Format, plan: &Plan, compiled: &Compiled) -> CommandResult {
+fn accept(format: Format, read: &reading::PlanFile, compiled: &Compiled) -> CommandResult {
+    let plan = &read.plan;
     let summary = Summary {
         form: match compiled.form {
             PlanForm::Stages => "stages",
@@ -80,7 +81,12 @@ fn accept(format: Format, plan: &Plan, compiled: &Compiled) -> CommandResult {
     };
     match format {
         Format::Json => output::json(&summary)?,
-        Format::People => print(plan, compiled, &summary)?,
+        Format::People => {
+            print(plan, compiled, &summary)?;
+            for said in read.about() {
+                output::line(format_args!("{FAINT}{said}{FAINT:#}"))?;
+            }
+        }
     }
     Ok(Exit::Done)
 }

@@ -118,7 +118,7 @@ pub(crate) struct Create {
     /// The input, as JSON
     #[arg(long, value_name = "JSON", conflicts_with = "plan", allow_hyphen_values = true)]
     input: Option<String>,
-    /// A file with a plan
+    /// A file with a plan; its `schedule` says when, if no flag does
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "queue"])]
     plan: Option<PathBuf>,
     /// A file with the whole submission, as the body of POST /v1/runs; `-` is stdin
@@ -186,12 +186,11 @@ impl Create {
             None => SubmitRun {
                 kind: self.kind.unwrap_or_default(),
                 queue: self.queue.unwrap_or_default(),
-                plan: self.plan.as_deref().map(plan::of_file).transpose()?,
                 input: submit::input(self.input, None)?,
                 ..SubmitRun::default()
             },
         };
-        Ok(CreateSchedule {
+        let schedule = CreateSchedule {
             name: self.name,
             cron,
             every_ms: every.map(millis),
@@ -201,6 +200,10 @@ impl Create {
             catch_up_window_ms: window.map(millis),
             paused: self.paused.then_some(true),
             run,
+        };
+        Ok(match self.plan.as_deref() {
+            Some(file) => plan::of_file(file)?.into_schedule(schedule),
+            None => schedule,
         })
     }
 }

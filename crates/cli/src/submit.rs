@@ -180,9 +180,22 @@ impl Arguments {
     fn into_request(self) -> Result<SubmitRun, CliError> {
         let retry = Retry { base_ms: self.retry_base_ms, cap_ms: self.retry_cap_ms };
         let resources = Resources { timeout_ms: self.timeout_ms, ..Resources::default() };
-        let plan = self.plan.as_deref().map(plan::of_file).transpose()?;
+        let file = self.plan.as_deref().map(plan::of_file).transpose()?;
+        if let Some(name) = self.plan.as_deref()
+            && file.as_ref().is_some_and(plan::reading::PlanFile::is_scheduled)
+        {
+            let name = name.display();
+            output::note(format_args!(
+                "{name} has a schedule; this submits it once, and `tenure schedules create NAME --plan {name}` makes the schedule"
+            ));
+        }
+        // What a flag says counts, and not what the file says.
+        let of_file = file.map(plan::reading::PlanFile::into_run).unwrap_or_default();
+        let mut labels = of_file.labels;
+        labels.extend(unique(self.labels)?);
+        let deadline_ms = self.deadline.is_none().then_some(of_file.deadline_ms).flatten();
         Ok(SubmitRun {
-            plan,
+            plan: of_file.plan,
             input: input(self.input, self.input_file.as_deref())?,
             kind: self.kind.unwrap_or_default(),
             queue: self.queue.unwrap_or_default(),
@@ -199,12 +212,12 @@ impl Arguments {
             run_at: self.run_at.and_then(When::instant),
             delay_ms: self.delay.map(When::In).or(self.run_at).and_then(When::span_ms),
             deadline: self.deadline.and_then(When::instant),
-            deadline_ms: self.deadline.and_then(When::span_ms),
+            deadline_ms: self.deadline.and_then(When::span_ms).or(deadline_ms),
             ttl_ms: self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
             seed: self.seed,
-            goal: self.goal,
-            labels: unique(self.labels)?,
-            budget: self.budget,
+            goal: self.goal.or(of_file.goal),
+            labels,
+            budget: self.budget.or(of_file.budget),
             flow: self.flow.flow()?,
             retry: (retry != Retry::default()).then_some(retry),
             idempotency_key: self.idempotency_key,

@@ -112,7 +112,7 @@ fn the_plans_of_the_guide_are_right() {
     let guide = std::fs::read_to_string(guide).unwrap();
     let plans: Vec<&str> =
         guide.split("```yaml\n").skip(1).filter_map(|part| part.split("```").next()).collect();
-    assert_eq!(plans.len(), 4);
+    assert_eq!(plans.len(), 5);
     for plan in plans {
         let (code, stdout, _) = check(plan, &[]);
         assert_eq!(code, 0, "{plan}: {stdout}");
@@ -125,6 +125,75 @@ fn worker(home: &Home) -> Process {
     Process::start(
         home.tenure(&["work", "--json", "--queue", "q", "--exec", "sh", "--", "-c", script]),
     )
+}
+
+/// A plan with everything that its run and its schedule have.
+const NIGHTLY: &str = "
+goal: close the books
+labels: { team: finance }
+budget: { tokens: 500 }
+deadlineMs: 600000
+schedule: { cron: '0 2 * * *', timeZone: Europe/Berlin, overlap: queue }
+steps:
+  - { key: collect, kind: k, queue: q }
+";
+
+#[test]
+fn a_file_says_what_its_run_has_and_a_flag_says_otherwise() {
+    let home = Home::new();
+    let _server = home.serve();
+    std::fs::write(home.path().join("plan.yaml"), NIGHTLY).unwrap();
+    let ran = home.run(&["submit", "--plan", "plan.yaml"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("schedules create NAME --plan plan.yaml"), "{}", ran.stderr);
+    let show = |id: &str| home.json(&["runs", "show", id, "--json"]);
+    let run = show(ran.stdout.trim());
+    assert_eq!(
+        (&run["goal"], &run["labels"]["team"]),
+        (&"close the books".into(), &"finance".into())
+    );
+    assert_eq!(run["budget"]["limits"]["tokens"], 500, "{run}");
+    assert!(run["deadline"].is_string(), "{run}");
+    let flags =
+        ["--budget", "tokens=9", "--goal", "try", "--label", "team=ops", "--label", "dry=1"];
+    let ran = home.run(&[&["submit", "--plan", "plan.yaml"][..], &flags].concat());
+    let run = show(ran.stdout.trim());
+    assert_eq!((&run["goal"], &run["budget"]["limits"]["tokens"]), (&"try".into(), &9.into()));
+    assert_eq!(run["labels"], serde_json::json!({"team": "ops", "dry": "1"}));
+}
+
+#[test]
+fn a_file_says_when_its_plan_is_submitted_and_a_flag_says_otherwise() {
+    let home = Home::new();
+    let _server = home.serve();
+    std::fs::write(home.path().join("plan.yaml"), NIGHTLY).unwrap();
+    let create = |name: &str, flags: &[&str]| {
+        let create = ["schedules", "create", name, "--plan", "plan.yaml", "--json"];
+        home.json(&[&create[..], flags].concat())
+    };
+    let schedule = create("nightly", &[]);
+    assert_eq!(
+        (&schedule["cron"], &schedule["timeZone"], &schedule["overlap"]),
+        (&"0 2 * * *".into(), &"Europe/Berlin".into(), &"queue".into())
+    );
+    assert_eq!(schedule["run"]["budget"]["tokens"], 500, "{schedule}");
+    let schedule = create("often", &["--every", "1h", "--overlap", "skip"]);
+    assert_eq!((&schedule["everyMs"], &schedule["overlap"]), (&3_600_000.into(), &"skip".into()));
+    assert!(schedule.get("cron").is_none(), "{schedule}");
+}
+
+#[test]
+fn what_a_file_says_beside_its_steps_is_shown() {
+    let (code, stdout, stderr) = check(NIGHTLY, &[]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for said in
+        ["close the books", "team=finance", r#"{"tokens":500}"#, "0 2 * * * (Europe/Berlin)"]
+    {
+        assert!(stdout.contains(said), "{said}: {stdout}");
+    }
+    let (code, _, stderr) = check("bugdet: { tokens: 1 }\nsteps: []", &[]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("plan_unreadable") && stderr.contains("bugdet"), "{stderr}");
 }
 
 #[test]

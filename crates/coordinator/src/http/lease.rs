@@ -27,8 +27,8 @@ use crate::admit::{TokenScope, WorkerPrincipal, token};
 use crate::announcements::Known;
 use crate::item::{Granted, Poll};
 
-/// What one answer carries of inputs and of what tasks have recorded: thousands of plain tasks, and eight of the largest. Grants
-/// that do not fit are handed back at once, for the next poll.
+/// What one answer carries of inputs and of what tasks have recorded, composed inputs of plans included: those of a batch are
+/// bounded where they are granted. Grants that do not fit are handed back at once, for the next poll.
 const ENVELOPES_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 pub(super) async fn lease(
