@@ -135,7 +135,9 @@ class Report:
 def succeeded(attempt: Attempt, worker_id: str, value: Any, codec: Codec | None, takes_next: bool) -> Report:
     """The report of a result. One that cannot be sent is a failure for good."""
     try:
-        text = _json.payload_text(value) if codec is None else _quoted(sealed(codec, _json.payload(value)))
+        assert attempt.task is not None, "only the code of a task returns"
+        signature = attempt.task.signature
+        text = signature.output_text_of(value) if codec is None else _quoted(sealed(codec, signature.output_of(value)))
     except _json.Unwritable as problem:
         return failed(attempt, worker_id, of_exception(problem))
     return _written(Report(attempt, "SUCCEEDED", ""), worker_id, f',"output":{text}', takes_next)

@@ -12,7 +12,7 @@ import json
 import os
 import random
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -175,6 +175,14 @@ def body_text(body: Any) -> str:
 def body_bytes(body: Any) -> bytes:
     """The bytes of a request body."""
     return body_text(body).encode()
+
+
+def payload(value: object, subject: str, field: str, hint: Callable[[], Any] | None = None) -> Any:
+    """A value of the caller in a request. One that cannot be sent is told here, before anything is."""
+    try:
+        return _json.payload(value, hint)
+    except _json.Unwritable as problem:
+        raise Setup(f"cannot be sent: {problem.of(subject)}", field=field) from None
 
 
 def segment(name: str) -> str:

@@ -29,7 +29,7 @@ from ._io import Io
 from ._mailbox import Mailbox
 from ._pool import Pool
 from ._run import Run
-from ._steps import Step, nothing
+from ._steps import Step, nothing, step_hint
 from ._stop import Stop
 from .ctx import log_extra
 from .failure import Failure
@@ -102,7 +102,7 @@ class Driver:
         """Runs the function until it returns or waits, or until the attempt is over. Returns its report, if it has one."""
         run: Run | None = None
         try:
-            run = Run(Core(await self._start(), self._codec), self._function)
+            run = Run(Core(await self._start(), self._codec), self._function, self._output_of)
             run.core.lines = self._attempt.lease.log_line
             run.core.left = self._attempt.lease.left
             return await self._carry_out(run)
@@ -133,6 +133,10 @@ class Driver:
         plain = opened(self._codec, self._attempt.envelope.get("input"))
         arguments = task.signature.arguments_of(plain)
         return task.invoke(Flow(core, "", log_extra(self._attempt.envelope)), arguments)
+
+    def _output_of(self, value: object) -> Any:
+        task: Task[..., Any] = self._attempt.task  # type: ignore[assignment]
+        return task.signature.output_of(value)
 
     async def _carry_out(self, run: Run) -> Report | None:
         while True:
@@ -202,7 +206,7 @@ class Driver:
             if timer is not None:
                 timer.cancel()
             self._steps.pop(key, None)
-            run.worked(key, number, result, error, step._spent, step._effects)
+            run.worked(key, number, result, error, step._spent, step._effects, partial(step_hint, fn))
             self._wake.set()
 
         if command.timeout_ms is not None:

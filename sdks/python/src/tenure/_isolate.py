@@ -259,7 +259,7 @@ def _executed(link: _Link, task: Task[..., Any], ctx: Ctx) -> Any:
         result = task.invoke(ctx, arguments)
         if inspect.isawaitable(result):
             result = asyncio.run(link.cancellable(result))
-        return {"output": _json.payload(result)}
+        return {"output": task.signature.output_of(result)}
     except BaseException as error:
         return {"error": _told(error)}
     finally:

@@ -473,7 +473,10 @@ class Artifacts(Resource):
         self, deployment: str, type: str, artifact: str, fields: Mapping[str, Any] | None = None
     ) -> _wire.ArtifactView:
         """A new artifact."""
-        body = _said(id=artifact, fields=None if fields is None else _json.payload(fields))
+        body = _said(
+            id=artifact,
+            fields=None if fields is None else _calls.payload(fields, "what is known of the artifact", "fields"),
+        )
         answer: _wire.ArtifactView = self._post(self._path(deployment, type), body)
         return answer
 
@@ -513,7 +516,11 @@ class Artifacts(Resource):
         fields: Mapping[str, Any] | None,
         revision: int | None,
     ) -> _wire.ArtifactView:
-        body = _said(to=to, fields=None if fields is None else _json.payload(fields), revision=revision)
+        body = _said(
+            to=to,
+            fields=None if fields is None else _calls.payload(fields, "what is known of the artifact", "fields"),
+            revision=revision,
+        )
         path = self._path(deployment, type, artifact) + verb
         answer: _wire.ArtifactView = self._post(path, body)
         return answer

@@ -21,9 +21,13 @@ from .options import Spend
 class Run:
     """One attempt. Drop it to give the attempt up: what was recorded stays."""
 
-    def __init__(self, core: Core, function: Callable[[Core], Code]) -> None:
+    def __init__(
+        self, core: Core, function: Callable[[Core], Code], output_of: Callable[[object], _json.Json] = _json.payload
+    ) -> None:
         self.core = core
         self._function = function
+        #: The JSON form of what the function returns.
+        self._output_of = output_of
         self._code: Code | None = None
         self._until: Until | None = None
         #: What the function returned, or raised, while a call was under way.
@@ -54,14 +58,15 @@ class Run:
         error: BaseException | None = None,
         spend: Spend | None = None,
         effects: list[Any] | None = None,
+        hint: Callable[[], Any] | None = None,
     ) -> None:
         """The work of a try returned this, or raised that."""
         failure = of_exception(error) if error is not None else None
         if failure is None:
             try:
-                result = self.core.sealed(_json.payload(result))
+                result = self.core.sealed(_json.payload(result, hint))
             except _json.Unwritable as problem:
-                failure = of_exception(problem)
+                failure = of_exception(problem.of(f"what step `{key}` returned"))
         self.core.worked(key, number, result, failure, spend, effects or [])
 
     def time_out(self, key: str, number: int) -> None:
@@ -128,7 +133,7 @@ class Run:
             self.core.end(_stop.not_awaited(unbegun))
             return
         try:
-            self._returned = (self.core.sealed(_json.payload(value)), None, None)
+            self._returned = (self.core.sealed(self._output_of(value)), None, None)
         except _json.Unwritable as problem:
             self._returned = (None, of_exception(problem), None)
 

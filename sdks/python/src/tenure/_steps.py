@@ -17,10 +17,11 @@ from ._commands import NEVER
 from ._engine import Core
 from ._history import Checkpoint
 from ._op import Awaiting, Failed, Limited, Op, Runs, timer_item
+from ._signature import result_hint
 from ._span import Span, milliseconds
+from .errors import Setup
 from .failure import Failure, StepFailed, from_json
 from .options import Left, Retry, Spend
-from .task import result_hint
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -51,6 +52,14 @@ class Step:
     def effect(self, effect: Effect) -> None:
         """Asks for an effect, which is recorded with the step if this try succeeds."""
         self._effects.append(effect.to_json())
+
+
+def step_hint(fn: Callable[..., Any]) -> Any:
+    """What the work of a step returns, as far as its hints say it."""
+    try:
+        return result_hint(fn)
+    except (Setup, TypeError):  # its result is read without them too
+        return Any
 
 
 _readers: weakref.WeakKeyDictionary[Any, _json.Reader] = weakref.WeakKeyDictionary()
@@ -189,7 +198,8 @@ class Effect:
         try:
             self.body: Any = _json.payload(body)
         except _json.Unwritable as problem:
-            raise Failure(problem, reason="EFFECT_UNWRITABLE", retryable=False) from None
+            told = problem.of(f"the body of effect `{type}`")
+            raise Failure(told, reason="EFFECT_UNWRITABLE", retryable=False) from None
         #: Effects with the same aggregate arrive in the order in which they were recorded.
         self.aggregate: str | None = aggregate
         #: Its name among the effects of its step.

@@ -88,7 +88,8 @@ class Savepoint(Op[Never]):
         try:
             state = core.sealed(_json.payload(self._state))
         except _json.Unwritable as problem:
-            raise Failure(problem, reason="RESULT_UNWRITABLE", retryable=False) from None
+            told = problem.of("the state of the savepoint")
+            raise Failure(told, reason="RESULT_UNWRITABLE", retryable=False) from None
         core.begin(branch, "savepoint", self._at)
         if branch:
             raise _stop.savepoint_in_branch(branch, self._at)

@@ -263,7 +263,8 @@ class RunHandle(Generic[T_co]):
 
     def signal(self, name: str, value: object = None, *, idempotency_key: str | None = None) -> bool:
         """Sends a signal, which is kept until the run takes it. Whether it was new."""
-        body = {"name": name, "payload": sealed(self._client._codec, _json.payload(value))}
+        payload = _calls.payload(value, f"the payload of signal `{name}`", "value")
+        body = {"name": name, "payload": sealed(self._client._codec, payload)}
         key = idempotency_key or _calls.new_key()
         call = _calls.post(self._path("/signals"), body, idempotency_key=key)
         return not (self._client._transport.call(call)).get("replayed")

@@ -23,6 +23,7 @@ from ._op import Op, caller
 from ._span import Span, milliseconds, seconds_of
 from ._steps import Delivery, DeliveryOp, Effect, EffectOp, Step, StepOp
 from ._waits import Approval, ApprovalOp, Now, Savepoint, Signal, Sleep
+from .failure import Failure
 from .options import Retry, TaskOptions
 from .task import Kind, Task, submission_of
 
@@ -128,7 +129,7 @@ class Flow:
         tries = Retry(retry) if isinstance(retry, int) else retry
         limit = None if timeout is None else milliseconds(timeout, "timeout")
         has_input = input is not _UNSET
-        digest = self._digest(input) if has_input else None
+        digest = self._digest(input, f"`input` of step `{name}`") if has_input else None
         work = (fn, args, bind)
         return StepOp(self._core, self._branch, name, work, tries or Retry(1), limit, digest, on_error == "abort")
 
@@ -273,11 +274,11 @@ class Flow:
         if quorum != 1:
             terms["quorum"] = quorum
         value = about if about is not _UNSET else content
-        digest = None if value is _UNSET else self._digest(value)
+        digest = None if value is _UNSET else self._digest(value, f"what approval `{name}` is about")
         span = None if within is None else milliseconds(within, "within")
         shown = {member: each for member, each in terms.items() if each}
         if content is not _UNSET and about is _UNSET and self._core.codec is None:
-            encoded = _json.encode(content)
+            encoded = _json.encode_loosely(content)
             if len(_json.canonical(encoded)) <= _CONTENT_BYTES_MAX:
                 shown["content"] = encoded
         return ApprovalOp(self._core, self._branch, name, shown, span, digest)
@@ -346,8 +347,11 @@ class Flow:
         """A logger that is silent while recorded operations are replayed."""
         return _FlowLog(self)
 
-    def _digest(self, value: object) -> str:
-        return self._core.digest(_json.encode(value))
+    def _digest(self, value: object, what: str) -> str:
+        try:
+            return self._core.digest(_json.encode_loosely(value))
+        except _json.Unwritable as problem:
+            raise Failure(problem.of(what), reason="INPUT_UNWRITABLE", retryable=False) from None
 
     def _check_name(self, name: str) -> None:
         if not is_name(name):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from . import _json
+from . import _calls, _json
+from ._signature import Signature
 from ._wire import Builds
 from .errors import Setup
-from .failure import Failure
 from .options import RunOptions, TaskOptions, to_wire
 
 if TYPE_CHECKING:
@@ -28,133 +28,6 @@ I = TypeVar("I")  # noqa: E741
 I_contra = TypeVar("I_contra", contravariant=True)
 O_co = TypeVar("O_co", covariant=True)
 T_co = TypeVar("T_co", covariant=True)
-
-_NO_HINT: Any = Any
-
-
-class Signature:
-    """How the input of a task becomes the arguments of its function, and its result an output."""
-
-    def __init__(self, fn: Callable[..., Any], skipped: int) -> None:
-        self._fn = fn
-        self._skipped = skipped
-        parameters = list(inspect.signature(fn).parameters.values())
-        if len(parameters) < skipped:
-            missing = "`ctx`" if skipped else "a parameter"
-            raise Setup(f"`{fn.__qualname__}` takes no {missing} as its first parameter", next_step="add it")
-        self.parameters: list[inspect.Parameter] = parameters[skipped:]
-        for parameter in self.parameters:
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise Setup(
-                    f"`{fn.__qualname__}` takes `{parameter}`, which has no form that other languages could send",
-                    next_step="name each parameter, or take one list or dict",
-                )
-        #: Parameters that take no keyword.
-        self.positional: list[str] = [each.name for each in self.parameters if each.kind is each.POSITIONAL_ONLY]
-        self._bindable = inspect.Signature(self.parameters)
-        #: Most tasks have one parameter, and it need not be looked for.
-        self._takes_one = len(self.parameters) == 1 and self.parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY
-        self._readers: list[_json.Reader] | None = None
-        self._result: _json.Reader | None = None
-
-    def input_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _json.Json:
-        """The input that stands for these arguments."""
-        if len(args) == 1 and not kwargs and self._takes_one:
-            return _written(args[0], self.parameters[0].name)
-        try:
-            bound = self._bindable.bind(*args, **kwargs)
-        except TypeError as error:
-            raise Setup(f"`{self._fn.__qualname__}`: {error}", next_step="pass what the function takes") from None
-        if len(self.parameters) == 1:
-            value = bound.arguments.get(self.parameters[0].name)
-            return _written(value, self.parameters[0].name)
-        return _written(dict(bound.arguments), "input") if self.parameters else None
-
-    def arguments_of(self, value: _json.Json) -> dict[str, Any]:
-        """The arguments that an input stands for. An input of another shape is a failure of DATA_QUALITY."""
-        readers = self._argument_readers()
-        try:
-            if len(self.parameters) == 1:
-                return self._only_argument(value, readers[0])
-            return self._members(value, readers) if self.parameters else {}
-        except _json.Unreadable as problem:
-            failure = Failure(f"the input of `{self._fn.__name__}` cannot be read {problem}", category="DATA_QUALITY")
-            failure.reason = "INPUT_UNREADABLE"
-            raise failure from None
-
-    def result(self, value: _json.Json) -> Any:
-        """Reads an output by the hint of the result."""
-        if self._result is None:
-            self._result = _json.reader(result_hint(self._fn))
-        return self._result(value, "")
-
-    def input_schema(self) -> dict[str, Any]:
-        """What an input may be, as a JSON Schema."""
-        from ._schema import object_schema, schema_of  # only workers need it
-
-        hints = hints_of(self._fn)
-        if len(self.parameters) == 1:
-            return schema_of(hints.get(self.parameters[0].name, _NO_HINT))
-        if not self.parameters:
-            return {}
-        required = [each.name for each in self.parameters if each.default is each.empty]
-        return object_schema({each.name: hints.get(each.name, _NO_HINT) for each in self.parameters}, required)
-
-    def output_schema(self) -> dict[str, Any]:
-        """What an output is, as a JSON Schema."""
-        from ._schema import schema_of
-
-        return schema_of(result_hint(self._fn))
-
-    def _only_argument(self, value: _json.Json, reader: _json.Reader) -> dict[str, Any]:
-        parameter = self.parameters[0]
-        if value is None and parameter.default is not parameter.empty:
-            return {}
-        return {parameter.name: reader(value, "")}
-
-    def _members(self, value: _json.Json, readers: list[_json.Reader]) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            names = ", ".join(parameter.name for parameter in self.parameters)
-            raise _json.Unreadable("", f"expected an object with {names}")
-        arguments = {}
-        for parameter, reader in zip(self.parameters, readers, strict=True):
-            if parameter.name in value:
-                arguments[parameter.name] = reader(value[parameter.name], f".{parameter.name}")
-            elif parameter.default is parameter.empty:
-                raise _json.Unreadable("", f"`{parameter.name}` is missing")
-        return arguments
-
-    def _argument_readers(self) -> list[_json.Reader]:
-        if self._readers is None:
-            hints = hints_of(self._fn)
-            self._readers = [_json.reader(hints.get(each.name, _NO_HINT)) for each in self.parameters]
-        return self._readers
-
-
-def _written(value: object, name: str) -> _json.Json:
-    try:
-        return _json.payload(value)
-    except _json.Unwritable as error:
-        raise Setup(f"the input cannot be sent: {error}", field=name) from None
-
-
-def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
-    """The resolved hints of a function, also those that name what its closure has."""
-    if not getattr(fn, "__annotations__", None):
-        return {}
-    closure = inspect.getclosurevars(fn).nonlocals if inspect.isfunction(fn) and fn.__closure__ else {}
-    try:
-        return typing.get_type_hints(fn, localns=dict(closure) or None, include_extras=True)
-    except NameError as error:
-        raise Setup(
-            f"the hints of `{fn.__qualname__}` cannot be resolved: {error}",
-            next_step="define the type at module level, or without `from __future__ import annotations`",
-        ) from None
-
-
-def result_hint(fn: Callable[..., Any]) -> Any:
-    """What a function returns, as far as its hints say it."""
-    return hints_of(fn).get("return", _NO_HINT)
 
 
 class Task(Generic[P, T_co]):
@@ -237,6 +110,7 @@ class Kind(Generic[I_contra, O_co]):
         self, kind: str, *, input: type[I_contra], output: type[O_co], queue: str, **options: Unpack[TaskOptions]
     ) -> None:
         self.kind: str = kind
+        self._input = input
         self._output = output
         self._options: dict[str, Any] = {**options, "queue": queue}
         self._wire = to_wire(self._options)
@@ -256,7 +130,8 @@ class Kind(Generic[I_contra, O_co]):
 
     def submission(self, input: I_contra) -> dict[str, Any]:
         """The submission of a run with this input."""
-        return {"kind": self.kind, **self._wire, "input": _written(input, "input")}
+        value = _calls.payload(input, f"the input of `{self.kind}`", "input", lambda: self._input)
+        return {"kind": self.kind, **self._wire, "input": value}
 
     def read_result(self, output: _json.Json) -> O_co:
         """Reads an output."""
@@ -292,7 +167,7 @@ def _named(kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Submissi
         raise Setup(f"`{kind}` by name takes one input", next_step="pass a dict with the members")
     if not kwargs.get("queue"):
         raise Setup(f"`{kind}` by name needs a queue", next_step="pass queue=…", field="queue")
-    value = _written(args[0] if args else None, "input")
+    value = _calls.payload(args[0] if args else None, f"the input of `{kind}`", "input")
     return Submission({"kind": kind, **to_wire(kwargs), "input": value}, _as_it_is)
 
 
@@ -337,7 +212,7 @@ class PlanStep:
         """The form on the wire. A reference such as `{"$from": "draft"}` may stand in the input."""
         json = {"key": self.key, **self._work()}
         if self.when is not None:
-            json["when"] = _written(self.when, "when")
+            json["when"] = _calls.payload(self.when, f"the condition of step `{self.key}`", "when")
         if self.depends_on is not None:
             json["dependsOn"] = list(self.depends_on)
         if self.always:
@@ -353,12 +228,13 @@ class PlanStep:
 
     def _work(self) -> dict[str, Any]:
         if self.approval is not None:
-            return {"approval": _written(self.approval, "approval")}
+            return {"approval": _calls.payload(self.approval, f"the approval of step `{self.key}`", "approval")}
         if self.task is None:
             raise Setup(f"step `{self.key}` has neither a task nor an approval", next_step="give it one of them")
         allowed = {"cancelGraceMs", "deadlineMs", "heartbeatIntervalMs", "leaseMs", "lostMax", "maxAttempts", "retry"}
         wire = {name: value for name, value in self.task._wire.items() if name in allowed or name == "queue"}
-        return {"kind": self.task.kind, **wire, "input": _written(self.input, "input")}
+        value = _calls.payload(self.input, f"the input of step `{self.key}`", "input")
+        return {"kind": self.task.kind, **wire, "input": value}
 
 
 class Plan:

@@ -15,11 +15,12 @@ import json
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from . import _json
+from . import _calls, _json
 from ._checkpoints import checkpoints_of
 from ._codec import Codec, opened
 from ._commands import Complete, Execute, Last, Record, Start, time_ms
@@ -30,7 +31,7 @@ from ._lease import Clock, Lease
 from ._memory import BEGINNING, TASK_ID, Coordinator, Script, Stuck, Word
 from ._run import Run
 from ._span import Span, milliseconds
-from ._steps import Step
+from ._steps import Step, step_hint
 from ._stop import Stop
 from .ctx import Ctx
 from .errors import Setup, TenureError
@@ -71,7 +72,7 @@ def run_inline(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
             result = _outside_loops(lambda: asyncio.run(_awaited(result)))
     finally:
         current_context.reset(token)
-    return task.read_result(json.loads(_json.dumps(_json.payload(result))))
+    return task.read_result(json.loads(task.signature.output_text_of(result)))
 
 
 def inline_ctx(kind: str = "test", queue: str = "test", input: object = None) -> Ctx:
@@ -177,7 +178,8 @@ class FlowTest(Generic[T]):
     def signal(self, name: str, payload: object = None, *, after: Span = 0) -> Self:
         """A signal that is there from the beginning, or comes after a time."""
         at = BEGINNING + milliseconds(after, "after")
-        self._script.signals.append((at, name, _json.payload(payload)))
+        value = _calls.payload(payload, f"the payload of signal `{name}`", "payload")
+        self._script.signals.append((at, name, value))
         return self
 
     def approve(self, name: str, by: str, *, comment: str | None = None, after: Span = 0) -> Self:
@@ -198,8 +200,8 @@ class FlowTest(Generic[T]):
     ) -> Self:
         """What calls of a task return, and how long they take. A `Failure` that is raised is theirs."""
         kind = task if isinstance(task, str) else task.kind
-        code = lambda value: _json.payload(result(value))  # noqa: E731
-        self._script.kinds[kind] = (milliseconds(takes, "takes"), code)
+        output_of = task.signature.output_of if isinstance(task, Task) else _json.payload
+        self._script.kinds[kind] = (milliseconds(takes, "takes"), lambda value: output_of(result(value)))
         return self
 
     def delivery(self, type: str, outcome: str = "DELIVERED", *, takes: Span = 0) -> Self:
@@ -277,7 +279,8 @@ class _Attempts:
     async def _attempt(self) -> Complete | None:
         """One lease: until the report, a suspension, or a crash."""
         self._fence += 1
-        run = Run(Core(self._coordinator.start(self._fence)), caller_of(self._function, self._value))
+        core = Core(self._coordinator.start(self._fence))
+        run = Run(core, caller_of(self._function, self._value), self._function.signature.output_of)
         try:
             return await self._carry_out(run)
         finally:
@@ -356,7 +359,7 @@ async def executed(run: Run, command: Execute) -> None:
         failed = error
     except Exception as error:
         failed = error
-    run.worked(command.key, command.number, result, failed, step._spent, step._effects)
+    run.worked(command.key, command.number, result, failed, step._spent, step._effects, partial(step_hint, fn))
 
 
 # Golden files.
@@ -366,7 +369,8 @@ async def _replayed(function: Task[..., Any], path: Path, codec: Codec | None) -
     head, checkpoints, end = read_golden(path)
     created_at = time_ms(head["createdAt"])
     start = Start(head["taskId"], head["attempt"] + 1, head["seed"], created_at, checkpoints_of(checkpoints))
-    run = Run(Core(start, codec), caller_of(function, opened(codec, head.get("input"))))
+    calls = caller_of(function, opened(codec, head.get("input")))
+    run = Run(Core(start, codec), calls, function.signature.output_of)
     try:
         _compare(path, polled(run), end, codec)
     finally:
