@@ -18,6 +18,8 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
+    #: The port that it came from: requests of one connection have the same.
+    peer: str = ""
     at: float = field(default_factory=time.monotonic)
 
     @property
@@ -81,7 +83,7 @@ class Stub:
     def _answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in handler.headers.items()}
-        request = Request(handler.command, handler.path, headers, body)
+        request = Request(handler.command, handler.path, headers, body, str(handler.client_address[1]))
         self.requests.append(request)
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         if callable(reply):

@@ -28,8 +28,8 @@ WORDS = [
     (r"\b_http import\b", "_sync_http import"),
     (r"`async with`", "`with`"),
     (
-        r"Use it in one event loop, and close it, or use it with",
-        "Safe to use from several threads. Close it, or use it with",
+        r"Use it in one event loop at a time, and close it, or use it with",
+        "Safe to use from several threads, and after a fork. Close it, or use it with",
     ),
     (
         r"The asynchronous client\. `client\.py` is generated from this file by `tools/make_sync\.py`: change this one\.",

@@ -7,13 +7,14 @@ compression, no pipelining. Half an answer is none.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from typing import Any, NamedTuple
 
 from . import _calls
 from ._calls import Address, Addresses, Answer, Call, NoAnswer, Settings, Tries
 from ._results import Results
-from .errors import Refused, TenureError
+from .errors import Refused, Setup, TenureError
 
 #: Many coroutines that wait for runs hold a connection each; beyond this many they are not kept.
 IDLE_MAX = 64
@@ -148,16 +149,33 @@ class Connection(asyncio.Protocol):
             place += size + 2
 
 
+class _Here:
+    """What a transport has in one event loop: connections, and calls that are shared."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: AsyncTransport) -> None:
+        self.loop = loop
+        self.process = os.getpid()
+        self.idle: deque[tuple[Address, Connection]] = deque()
+        self.submissions = Submissions(transport)
+        self.results = Results(transport.call)
+
+    def is_in_use(self) -> bool:
+        """Whether the loop runs in this process. After a fork, that of the parent does not."""
+        return self.process == os.getpid() and self.loop.is_running()
+
+
 class AsyncTransport:
-    """Sends calls to the coordinator, and again where nothing was decided. Belongs to one event loop."""
+    """Sends calls to the coordinator, and again where nothing was decided. Belongs to one event loop at a time.
+
+    In another loop, and in a child process, it begins anew: connections of a loop cannot be used outside it, and those of a
+    parent would give the child the answers of the parent.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._addresses = Addresses(settings.addresses)
         self._tls = settings.tls()
-        self._idle: deque[tuple[Address, Connection]] = deque()
-        self._submissions = Submissions(self)
-        self._results = Results(self.call)
+        self._bound: _Here | None = None
 
     @property
     def address(self) -> Address:
@@ -190,18 +208,29 @@ class AsyncTransport:
 
     async def submit(self, run: dict[str, Any], key: str) -> Any:
         """Submits one run. Submissions that wait for a call go out together."""
-        return await self._submissions.submit(run, key)
+        return await self._here().submissions.submit(run, key)
 
     async def ended(self, run_id: str, wait_ms: int | None) -> Any:
         """The run as soon as it has ended, or as it is after a while. Waits share their calls."""
-        return await self._results.ended(run_id, wait_ms)
+        return await self._here().results.ended(run_id, wait_ms)
 
     async def close(self) -> None:
         """Closes the connections that are not in use."""
-        self._results.close()
-        while self._idle:
-            self._idle.pop()[1].close()
+        here = self._here()
+        here.results.close()
+        while here.idle:
+            here.idle.pop()[1].close()
         await asyncio.sleep(0)
+
+    def _here(self) -> _Here:
+        loop = asyncio.get_running_loop()
+        if self._bound is None or self._bound.loop is not loop:
+            if self._bound is not None and self._bound.is_in_use():
+                raise Setup(
+                    "this client is in use in another event loop", next_step="make an AsyncClient for each event loop"
+                )
+            self._bound = _Here(loop, self)
+        return self._bound
 
     async def _send(self, address: Address, call: Call) -> Answer:
         request = call.head(address, self._settings.api_key) + (call.body or b"")
@@ -220,9 +249,10 @@ class AsyncTransport:
         return connection
 
     def _take(self, address: Address) -> Connection | None:
-        oldest = asyncio.get_running_loop().time() - _calls.IDLE_SECONDS
-        while self._idle:
-            of, connection = self._idle.pop()
+        here = self._here()
+        oldest = here.loop.time() - _calls.IDLE_SECONDS
+        while here.idle:
+            of, connection = here.idle.pop()
             if of == address and connection.is_open and connection.idle_since >= oldest:
                 return connection
             connection.close()
@@ -230,10 +260,11 @@ class AsyncTransport:
 
     def _kept(self, address: Address, connection: Connection, answer: Answer) -> Answer:
         if connection.is_open:
-            connection.idle_since = asyncio.get_running_loop().time()
-            self._idle.append((address, connection))
-            if len(self._idle) > IDLE_MAX:
-                self._idle.popleft()[1].close()
+            here = self._here()
+            connection.idle_since = here.loop.time()
+            here.idle.append((address, connection))
+            if len(here.idle) > IDLE_MAX:
+                here.idle.popleft()[1].close()
         return answer
 
 

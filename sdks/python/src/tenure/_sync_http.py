@@ -1,11 +1,16 @@
-"""Calls that block the calling thread, over kept connections. Safe to use from several threads."""
+"""Calls that block the calling thread, over kept connections. Safe to use from several threads, and after a fork.
+
+A child process has its own connections: what it shared with its parent would give one of them the answers of the other.
+"""
 
 from __future__ import annotations
 
 import http.client
+import os
 import select
 import threading
 import time
+import weakref
 from typing import Any
 
 from . import _calls
@@ -25,6 +30,7 @@ class Transport:
         self._tls = settings.tls()
         self._lock = threading.Lock()
         self._idle: list[tuple[Address, float, http.client.HTTPConnection]] = []
+        _transports.add(self)
 
     def call(self, call: Call) -> Any:
         """The result of a call; raises a refusal."""
@@ -60,6 +66,11 @@ class Transport:
             idle, self._idle = self._idle, []
         for _, _, connection in idle:
             connection.close()
+
+    def after_fork(self) -> None:
+        """In the child: forgets the parent's connections, and a lock that a thread of the parent may have held."""
+        self._lock = threading.Lock()
+        self.close()  # this process's copies; the parent's stay open
 
     def _send(self, address: Address, call: Call) -> Answer:
         return self._exchange(self._take(address) or self._connect(address), address, call)
@@ -122,6 +133,18 @@ class Transport:
                 self._idle.append((address, time.monotonic(), connection))
                 return
         connection.close()
+
+
+_transports: weakref.WeakSet[Transport] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for transport in list(_transports):
+        transport.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:

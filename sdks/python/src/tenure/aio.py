@@ -56,7 +56,7 @@ BATCH_BYTES_MAX = 768 * 1024
 
 
 class AsyncClient:
-    """Talks to a coordinator. Use it in one event loop, and close it, or use it with `async with`.
+    """Talks to a coordinator. Use it in one event loop at a time, and close it, or use it with `async with`.
 
     Without arguments it reads TENURE_URL (several addresses with commas), TENURE_API_KEY and TENURE_CA_FILE.
     """

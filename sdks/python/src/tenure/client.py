@@ -55,7 +55,7 @@ BATCH_BYTES_MAX = 768 * 1024
 
 
 class Client:
-    """Talks to a coordinator. Safe to use from several threads. Close it, or use it with `with`.
+    """Talks to a coordinator. Safe to use from several threads, and after a fork. Close it, or use it with `with`.
 
     Without arguments it reads TENURE_URL (several addresses with commas), TENURE_API_KEY and TENURE_CA_FILE.
     """

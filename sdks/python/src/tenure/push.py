@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -220,7 +221,7 @@ class _Receiver:
 
     def _linked(self, base_url: str) -> _Link:
         with self._lock:
-            if self._link is None:
+            if self._link is None or self._link.process != os.getpid():  # threads do not survive a fork
                 self._link = _Link(base_url, self._endpoint)
                 self._link.start()
                 self._link.ready.wait()
@@ -236,6 +237,7 @@ class _Link(threading.Thread):
 
     def __init__(self, base_url: str, endpoint: str | None) -> None:
         super().__init__(name="tenure-push", daemon=True)
+        self.process = os.getpid()
         self.worker_id = f"push:{endpoint}"
         self.worker_json = json.dumps(self.worker_id)
         self.clock = Clock()
