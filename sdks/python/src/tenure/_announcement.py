@@ -7,7 +7,6 @@ forgotten it asks for it again, and one that does not know of it is polled witho
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from typing import Any
 
 from . import _json
 from ._calls import Address
+from ._voice import voice
 from .errors import Refused, Setup
 from .task import Task
 
@@ -24,7 +24,6 @@ SCHEMA_BYTES_MAX = 16 * 1024
 ANNOUNCEMENT_BYTES_MAX = 128 * 1024
 ID_DIGITS = 32
 _BUILD_ID = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
-_LOGGER = logging.getLogger("tenure")
 
 
 class Announcement:
@@ -56,7 +55,7 @@ class Announcement:
         if error.code != "invalid_argument" or not self.members(address):
             return False
         if error.field not in (None, "announce", "announced"):
-            _LOGGER.warning("the coordinator refused what this worker tells of its kinds: %s", error)
+            voice.warning("the coordinator refused what this worker tells of its kinds: %s", error)
         self._refused.add(address)
         return True
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
@@ -30,12 +29,11 @@ from ._lease import ANSWER_SECONDS_MIN, Clock, Lease
 from ._mailbox import Mailbox
 from ._reports import Reports
 from ._starts import Starts
+from ._voice import voice
 from .errors import Refused, TenureError
 from .failure import Failure
 from .options import Left
 from .task import Task
-
-_LOGGER = logging.getLogger("tenure")
 
 TICK_SECONDS = 0.1
 #: A tick that comes this much later was kept from running.
@@ -329,7 +327,7 @@ class Io(threading.Thread):
         now = self.clock.now()
         if now >= self._told_at + TELL_SECONDS:
             self._told_at = now
-            _LOGGER.warning("the coordinator grants no work: %s; trying again", error)
+            voice.warning("the coordinator grants no work: %s; trying again", error)
             self.emit(event.Unreachable(str(error)))
 
     def _granted(self, answer: Any, sent: float, asked: int) -> None:
@@ -578,7 +576,7 @@ class Io(threading.Thread):
 
     def _tell_pause(self, seconds: float) -> None:
         kinds = tuple(sorted({each.kind for each in self._held.values() if each.is_begun}))
-        _LOGGER.warning(
+        voice.warning(
             "code kept the interpreter lock for %.1f s, so no heartbeat could be sent (running: %s); "
             "declare such a task with isolate=True",
             seconds,
@@ -644,7 +642,7 @@ class Io(threading.Thread):
     def emit_rejected(self, attempt: Attempt, answer: Any) -> None:
         """The coordinator refused a call, which is a bug."""
         code, message = answer.get("error") or f"status {answer['status']}", answer.get("message") or ""
-        _LOGGER.error("the coordinator refused a call for %s (%s): %s", attempt.task_id, code, message)
+        voice.error("the coordinator refused a call for %s (%s): %s", attempt.task_id, code, message)
         self.emit(event.Rejected(attempt.task_id, code, message))
 
     # Drain.

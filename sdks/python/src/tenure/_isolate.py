@@ -30,12 +30,12 @@ from ._current import current_context
 from ._io import Io
 from ._lease import Clock, Lease, usable
 from ._log import TEXT_BYTES_MAX
+from ._voice import voice
 from .ctx import Ctx
 from .failure import STACK_TRACE_BYTES_MAX, Failure, cut, from_json, of_exception
 from .options import Spend
 from .task import Task
 
-_LOGGER = logging.getLogger("tenure")
 _VARIABLE = "TENURE_ISOLATED"
 #: Larger than any input or output, with room for the rest of a frame.
 _FRAME_BYTES_MAX = 4 * 1024 * 1024
@@ -123,7 +123,7 @@ class Isolates:
         try:
             report = await self._in_child(attempt)
         except Exception as error:
-            _LOGGER.exception("an isolated task could not be run")
+            voice.exception("an isolated task could not be run")
             failure = Failure.infra(f"the isolated process could not be used: {error}")
             report = _attempt.raised(attempt, self._io.worker_json, failure)
         finally:
@@ -135,7 +135,7 @@ class Isolates:
         try:
             if attempt.lease.stop_reason is not None:
                 self.told(attempt)
-            envelope = {**attempt.envelope, "input": opened(self._codec, attempt.envelope.get("input"))}
+            envelope = {**attempt.envelope, "input": await self._opened(attempt.envelope.get("input"))}
             child.send({"run": envelope})
             end = await self._until_end(attempt, child)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -146,7 +146,13 @@ class Isolates:
             child.close()
             return await self._died(attempt, child)
         self._keep(child)
-        return self._report(attempt, end)
+        if self._codec is None:
+            return self._report(attempt, end)
+        return await asyncio.to_thread(self._report, attempt, end)
+
+    async def _opened(self, value: Any) -> Any:
+        """A codec is the user's, and may ask a service for its key: the thread that keeps leases does not wait for it."""
+        return value if self._codec is None else await asyncio.to_thread(opened, self._codec, value)
 
     async def _until_end(self, attempt: Attempt, child: _Child) -> Any:
         lease = attempt.lease
@@ -208,7 +214,7 @@ class Isolates:
 
 
 def _log(record: Any) -> None:
-    logging.getLogger(record["name"]).handle(
+    voice.handle(
         logging.makeLogRecord(
             {
                 **record["extra"],

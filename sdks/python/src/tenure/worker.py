@@ -32,6 +32,7 @@ from ._mailbox import Mailbox
 from ._pool import Pool
 from ._runners import Runners
 from ._tracing import span
+from ._voice import voice
 from .aio import AsyncClient
 from .client import Client
 from .ctx import Ctx
@@ -176,6 +177,7 @@ class Worker:
             self._running = None
             self._isolates.close()
             self._pool.close()
+            voice.flush()
             for hook in self._shutdown:
                 await _called(hook, self.state)
         if error is not None:
@@ -225,7 +227,7 @@ class Worker:
             failure = Failure.timeout("dropped after its time limit")
             self._io.reports.file(_attempt.failed(attempt, self._io.worker_json, failure))
             attempt.lease.lose("its time limit passed")
-        _LOGGER.warning("`%s` (%s) was told to stop and goes on; it keeps its slot", task.kind, attempt.task_id)
+        voice.warning("`%s` (%s) was told to stop and goes on; it keeps its slot", task.kind, attempt.task_id)
         self.emit(event.Stuck(attempt.task_id, attempt.number, task.kind))
         self._stuck += 1
         if self._io.is_draining:
