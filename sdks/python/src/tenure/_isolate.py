@@ -1,14 +1,14 @@
 """Tasks in processes of their own: the same program, started again, serves one task at a time over a socket.
 
-The child runs the program up to `Worker.run()`, which notices `TENURE_ISOLATED`, so functions are found without pickling.
+The child (`_isolated`) runs the program up to `Worker.run()`, so functions are found without pickling.
 Frames are JSON with a length before them. The parent's I/O thread talks to the child, keeps it warm, and kills its process
-group when a lease is lost, before another worker can begin. The end of the socket ends the child.
+group when a lease is lost, before another worker can begin. What a child writes to its standard error before it is ready is kept,
+so that a program that cannot be started again says why.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import logging
 import os
@@ -18,34 +18,29 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import IO, Any
 
 from . import _attempt, _json
 from ._attempt import Attempt
 from ._codec import Codec, opened
-from ._current import current_context
 from ._io import Io
-from ._lease import Clock, Lease, usable
-from ._log import TEXT_BYTES_MAX
+from ._isolated import CLOSE_SECONDS, VARIABLE
+from ._lease import usable
 from ._voice import voice
-from .ctx import Ctx
-from .failure import STACK_TRACE_BYTES_MAX, Failure, cut, from_json, of_exception
+from .failure import Failure, from_json
 from .options import Spend
-from .task import Task
 
-_VARIABLE = "TENURE_ISOLATED"
 #: Larger than any input or output, with room for the rest of a frame.
 _FRAME_BYTES_MAX = 4 * 1024 * 1024
 #: Children that wait for work.
 WARM_MAX = 4
-
-
-def is_isolated() -> bool:
-    """Whether this process is the child of a worker."""
-    return _VARIABLE in os.environ
+#: A program that has not come to `Worker.run()` by then will not: it waits for something else.
+ARRIVE_SECONDS = 120.0
+#: What is kept of what a child wrote before it was ready: the end of a traceback.
+TAIL_BYTES = 4 * 1024
 
 
 class _Child:
@@ -56,6 +51,24 @@ class _Child:
         self.connection = connection
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
+        #: It has yet to come to `Worker.run()`, or its start-up hooks run.
+        self.is_new = True
+        #: The last of what it wrote to its standard error before it was ready.
+        self.tail = b""
+        assert process.stderr is not None, "a child writes to a pipe until it is ready"
+        self.told = threading.Thread(target=self._pass_on, args=(process.stderr,), daemon=True)
+        self.told.start()
+
+    def _pass_on(self, errors: IO[bytes]) -> None:
+        """What it writes goes where this process writes."""
+        with suppress(OSError, ValueError):
+            for line in errors:
+                self.tail = (self.tail + line)[-TAIL_BYTES:]
+                os.write(2, line)
+
+    def is_alive(self) -> bool:
+        """Whether it can take work."""
+        return self.process.poll() is None and self.reader is not None and not self.reader.at_eof()
 
     async def open(self) -> None:
         self.reader, self.writer = await asyncio.open_connection(sock=self.connection, limit=_FRAME_BYTES_MAX)
@@ -75,10 +88,26 @@ class _Child:
             os.killpg(self.process.pid, number)
 
     def close(self) -> None:
+        """Lets it end: its shutdown hooks have a while."""
         if self.writer is not None:
             self.writer.close()
+        threading.Thread(target=self._buried, daemon=True).start()
+
+    def _buried(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(CLOSE_SECONDS + 1)
         self.kill(signal.SIGKILL)
-        threading.Thread(target=self.process.wait, daemon=True).start()
+        self.process.wait()
+
+    def last_words(self) -> str:
+        """The end of what it wrote, as one line for people."""
+        self.told.join(1)
+        lines = [line.strip() for line in self.tail.decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else "it wrote nothing to its standard error"
+
+
+class _NotReady(Exception):
+    """The child ended, or did something else, before it could take work."""
 
 
 class Isolates:
@@ -114,32 +143,59 @@ class Isolates:
             child.kill(signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends all children."""
-        for child in [*self._warm, *self._busy.values()]:
+        """Ends all children, and waits until their shutdown hooks have run."""
+        children = [*self._warm, *self._busy.values()]
+        for child in self._busy.values():
+            child.kill(signal.SIGKILL)
+        for child in self._warm:
+            with suppress(OSError):
+                child.connection.shutdown(socket.SHUT_WR)
+        end = time.monotonic() + CLOSE_SECONDS
+        for child in children:
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, end - time.monotonic()))
             child.kill(signal.SIGKILL)
 
     async def _run(self, attempt: Attempt) -> None:
         report = None
         try:
             report = await self._in_child(attempt)
+        except (Failure, asyncio.CancelledError) as error:
+            report = None if attempt.lease.stop_reason == "LeaseLost" else self._raised(attempt, error)
         except Exception as error:
             voice.exception("an isolated task could not be run")
             failure = Failure.infra(f"the isolated process could not be used: {error}")
-            report = _attempt.raised(attempt, self._io.worker_json, failure)
+            report = self._raised(attempt, failure)
         finally:
             self._io.end(attempt, report)
 
+    def _raised(self, attempt: Attempt, error: BaseException) -> Any:
+        return _attempt.raised(attempt, self._io.worker_json, error)
+
     async def _in_child(self, attempt: Attempt) -> Any:
-        child = self._warm.pop() if self._warm else await self._spawn()
+        child = self._warm_one() or await self._spawn()
         self._busy[attempt.task_id] = child
+        is_sent = False
         try:
-            if attempt.lease.stop_reason is not None:
-                self.told(attempt)
+            if child.is_new:
+                await self._ready(child)
             envelope = {**attempt.envelope, "input": await self._opened(attempt.envelope.get("input"))}
+            _check_told(attempt)
             child.send({"run": envelope})
+            is_sent = True
             end = await self._until_end(attempt, child)
+        except _NotReady as problem:
+            child.kill(signal.SIGKILL)
+            child.close()
+            _check_told(attempt)
+            raise Failure.infra(str(problem)) from None
         except (asyncio.IncompleteReadError, ConnectionError):
             end = None
+        except asyncio.CancelledError:
+            if is_sent:
+                child.kill(signal.SIGKILL)
+            self._keep(child)
+            raise
         finally:
             self._busy.pop(attempt.task_id, None)
         if end is None:
@@ -149,6 +205,38 @@ class Isolates:
         if self._codec is None:
             return self._report(attempt, end)
         return await asyncio.to_thread(self._report, attempt, end)
+
+    def _warm_one(self) -> _Child | None:
+        """A child that waits. One that has ended meanwhile is no use."""
+        while self._warm:
+            child = self._warm.pop()
+            if child.is_alive():
+                return child
+            child.close()
+        return None
+
+    async def _ready(self, child: _Child) -> None:
+        """Waits until a new child has come to `Worker.run()`, and its start-up hooks have ended."""
+        program = " ".join([Path(sys.executable).name, *sys.orig_argv[1:]])
+        try:
+            async with asyncio.timeout(ARRIVE_SECONDS):
+                await child.receive()
+        except TimeoutError:
+            raise _NotReady(
+                f"the isolated process (`{program}`) did not come to Worker.run() within {ARRIVE_SECONDS:g} s: an isolated "
+                "task needs a program that starts its worker by itself"
+            ) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise _NotReady(await self._why(child, f"(`{program}`) ended before it came to Worker.run()")) from None
+        try:
+            await child.receive()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise _NotReady(await self._why(child, "ended in its start-up hooks")) from None
+        child.is_new = False
+
+    async def _why(self, child: _Child, what: str) -> str:
+        words = await asyncio.to_thread(child.last_words)
+        return f"the isolated process {what}, with exit code {await _exit_code(child)}: {words}"
 
     async def _opened(self, value: Any) -> Any:
         """A codec is the user's, and may ask a service for its key: the thread that keeps leases does not wait for it."""
@@ -184,33 +272,49 @@ class Isolates:
     async def _died(self, attempt: Attempt, child: _Child) -> Any:
         if attempt.lease.stop_reason == "LeaseLost":
             return None
-        for _ in range(50):
-            if child.process.poll() is not None:
-                break
-            await asyncio.sleep(0.02)
-        code = child.process.returncode
-        failure = Failure.infra(f"the isolated process ended with exit code {code}")
+        failure = Failure.infra(f"the isolated process ended with exit code {await _exit_code(child)}")
         return _attempt.raised(attempt, self._io.worker_json, failure)
 
     def _keep(self, child: _Child) -> None:
-        if len(self._warm) < WARM_MAX and child.process.poll() is None:
+        if len(self._warm) < WARM_MAX and not child.is_new and child.is_alive():
             self._warm.append(child)
         else:
             child.close()
 
     async def _spawn(self) -> _Child:
         ours, theirs = socket.socketpair()
-        fd = theirs.fileno()
-        environment = {**os.environ, _VARIABLE: str(fd)}
-        process = await asyncio.to_thread(
-            lambda: subprocess.Popen(
-                [sys.executable, *sys.orig_argv[1:]], env=environment, pass_fds=(fd,), start_new_session=True
-            )
-        )
+        process = await asyncio.to_thread(_started, theirs.fileno())
         theirs.close()
         child = _Child(process, ours)
         await child.open()
         return child
+
+
+def _started(fd: int) -> subprocess.Popen[bytes]:
+    errors = os.dup(2)
+    try:
+        return subprocess.Popen(
+            [sys.executable, *sys.orig_argv[1:]],
+            env={**os.environ, VARIABLE: f"{fd},{errors}"},
+            pass_fds=(fd, errors),
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    finally:
+        os.close(errors)
+
+
+def _check_told(attempt: Attempt) -> None:
+    if attempt.lease.stop_reason is not None:
+        raise asyncio.CancelledError
+
+
+async def _exit_code(child: _Child) -> int | None:
+    for _ in range(50):
+        if child.process.poll() is not None:
+            break
+        await asyncio.sleep(0.02)
+    return child.process.returncode
 
 
 def _log(record: Any) -> None:
@@ -225,156 +329,3 @@ def _log(record: Any) -> None:
             }
         )
     )
-
-
-# The child.
-
-
-def serve(
-    tasks: dict[str, Task[..., Any]],
-    state: SimpleNamespace,
-    startup: list[Callable[[Any], Any]],
-    client: Callable[[], Any],
-) -> NoReturn:
-    """Serves one task after the other until the parent is gone."""
-    connection = socket.socket(fileno=int(os.environ.pop(_VARIABLE)))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    link = _Link(connection)
-    logging.getLogger("tenure").addHandler(_LinkHandler(link))
-    for hook in startup:
-        made = hook(state)
-        if inspect.isawaitable(made):
-            asyncio.run(_awaited(made))
-    threading.Thread(target=link.listen, daemon=True).start()
-    while True:
-        envelope = link.next_run()
-        link.send(
-            {"end": _executed(link, tasks[envelope["kind"]], Ctx(envelope, _ChildLease(link, envelope), client, state))}
-        )
-
-
-async def _awaited(value: Any) -> Any:
-    return await value
-
-
-def _executed(link: _Link, task: Task[..., Any], ctx: Ctx) -> Any:
-    link.lease = ctx._lease
-    token = current_context.set(ctx)
-    try:
-        arguments = task.signature.arguments_of(ctx._envelope.get("input"))
-        result = task.invoke(ctx, arguments)
-        if inspect.isawaitable(result):
-            result = asyncio.run(link.cancellable(result))
-        return {"output": task.signature.output_of(result)}
-    except BaseException as error:
-        return {"error": _told(error)}
-    finally:
-        current_context.reset(token)
-        link.lease = None
-
-
-def _told(error: BaseException) -> dict[str, Any]:
-    import traceback
-
-    failure = of_exception(error)
-    told = {**failure.to_json(), "handBack": failure.is_hand_back, "phase": failure.phase}
-    if failure is not error:
-        told["stackTrace"] = cut("".join(traceback.format_exception(error)), STACK_TRACE_BYTES_MAX)
-    return told
-
-
-class _ChildLease(Lease):
-    """The lease as a child knows it: the parent watches the clock."""
-
-    __slots__ = ("_link",)
-
-    def __init__(self, link: _Link, envelope: Any) -> None:
-        super().__init__(Clock(), envelope, 0.0)
-        self._link = link
-        self.stop_reason = None
-
-    def check(self) -> bool:
-        return self.stop_reason is None
-
-    def log_line(self, level: str, text: str) -> None:
-        # The parent numbers and sends it.
-        kept = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX].decode("utf-8", "ignore")
-        self._link.send({"line": [level, kept]})
-
-    def spend(self, more: Spend) -> None:
-        self._link.send({"spend": [more.tokens, more.cost_micros, more.tool_calls]})
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name == "progress" and value is not None:
-            self._link.send({"progress": list(value)})
-
-
-class _Link:
-    """The child's end of the socket."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._lock = threading.Lock()
-        self._runs: list[Any] = []
-        self._has_run = threading.Semaphore(0)
-        self.lease: Lease | None = None
-        self._cancel: Callable[[], object] | None = None
-
-    def send(self, frame: Any) -> None:
-        body = _json.dumps(frame).encode()
-        with self._lock, suppress(OSError):
-            self._connection.sendall(struct.pack(">I", len(body)) + body)
-
-    def next_run(self) -> Any:
-        self._has_run.acquire()
-        return self._runs.pop(0)
-
-    def listen(self) -> None:
-        while True:
-            frame = self._receive()
-            if frame is None:
-                os._exit(0)  # the parent is gone, and with it the lease
-            if "run" in frame:
-                self._runs.append(frame["run"])
-                self._has_run.release()
-            elif self.lease is not None:
-                self.lease.stop(frame["stop"])
-                if self._cancel is not None:
-                    self._cancel()
-
-    async def cancellable(self, awaited: Any) -> Any:
-        """Awaits code, and cancels it when the parent says so."""
-        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(awaited)
-        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
-        try:
-            return await task
-        finally:
-            self._cancel = None
-
-    def _receive(self) -> Any:
-        head = self._exactly(4)
-        body = self._exactly(struct.unpack(">I", head)[0]) if head else None
-        return json.loads(body) if body else None
-
-    def _exactly(self, count: int) -> bytes | None:
-        parts = b""
-        while len(parts) < count:
-            part = self._connection.recv(count - len(parts))
-            if not part:
-                return None
-            parts += part
-        return parts
-
-
-class _LinkHandler(logging.Handler):
-    """Sends log records to the parent."""
-
-    def __init__(self, link: _Link) -> None:
-        super().__init__()
-        self._link = link
-
-    def emit(self, record: logging.LogRecord) -> None:
-        extra = {name: getattr(record, name) for name in ("run_id", "attempt", "kind") if hasattr(record, name)}
-        told = {"name": record.name, "level": record.levelno, "message": record.getMessage(), "extra": extra}
-        self._link.send({"log": told})

@@ -28,6 +28,7 @@ from ._codec import opened
 from ._current import current_context
 from ._driver import Driver
 from ._io import Io
+from ._isolated import Child, is_isolated
 from ._mailbox import Mailbox
 from ._pool import Pool
 from ._runners import Runners
@@ -92,6 +93,7 @@ class Worker:
         self._shutdown: list[Callable[[Any], Any]] = []
         self._running: Io | None = None
         self._signals = 0
+        self._is_run = False
 
     def _add(self, task: Task[..., Any]) -> None:
         if not isinstance(task, Task):
@@ -111,14 +113,24 @@ class Worker:
 
     def run(self) -> None:
         """Works until SIGTERM or Ctrl-C. Raises what ended it otherwise."""
-        if _isolate.is_isolated():
+        if is_isolated():
             self._prepare_client()
-            _isolate.serve(self.tasks, self.state, self._startup, self._task_client)
+            Child(self.tasks, self.state, self._startup, self._shutdown, self._task_client).serve()
         sys.setswitchinterval(SWITCH_SECONDS)
+        self._is_run = True
         try:
             asyncio.run(self._serve_with_signals())
         except KeyboardInterrupt:
             pass
+
+    def _check_isolated(self) -> None:
+        """A child runs the program again, up to `run()`: under `serve()` it would become a second worker."""
+        isolated = [kind for kind, task in self.tasks.items() if task.is_isolated]
+        if isolated and not self._is_run:
+            raise Setup(
+                f"`{isolated[0]}` has isolate=True, which needs Worker.run()",
+                next_step="start this worker with run(), in a program of its own",
+            )
 
     async def _serve_with_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -140,6 +152,7 @@ class Worker:
         """Works inside a running loop, until `stop`. Isolated tasks need `run`."""
         if not self.tasks:
             raise Setup("the worker has no tasks", next_step="pass tasks to Worker(…)")
+        self._check_isolated()
         self._loop = asyncio.get_running_loop()
         self._mailbox = Mailbox(self._loop)
         self._over: asyncio.Future[BaseException | None] = self._loop.create_future()
