@@ -97,12 +97,76 @@ def test_the_command_line_starts_again_with_changed_source(tmp_path: Path, tenur
             assert time.monotonic() < end, "the changed source was not started"
 
 
-def test_the_command_line_serves_a_module(tmp_path: Path) -> None:
+APP = """
+from tenure import Worker, task
+
+@task(queue="none")
+def word() -> str:
+    return "word"
+
+app = Worker(word)
+other = 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["none"], "`none` has no tasks; decorate functions"),
+        (["absent:app"], "there is no module `absent` in {here} or on the path of Python; start it in the directory"),
+        (["wroker:app"], "there is no module `wroker` in {here} or on the path of Python; do you mean worker?"),
+        (["none:x"], "`none:x` is no Worker but of type int; write x = Worker(…) in none"),
+        (["worker:ap"], "`worker:ap` does not exist; worker has worker:app"),
+        (["worker:word"], "`worker:word` is no Worker but <task word in none>; worker has worker:app"),
+        (["tasks:word"], "name tasks alone to serve all its tasks"),
+        (["worker.py:app"], "`worker.py:app` is a path, not a module; write worker:app"),
+        (["jobs/worker.py"], "`jobs/worker.py` is a path, not a module; write jobs.worker"),
+        ([":app"], "`:app` names no module; write module:app"),
+        (["worker:app", "--concurrency", "2"], "--concurrency is for a module with tasks"),
+        (["worker.py", "--reload"], "`worker.py` is a path, not a module; write worker"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_name_says_what_to_write(arguments: list[str], problem: str, tmp_path: Path) -> None:
     (tmp_path / "none.py").write_text("x = 1\n")
-    command = [sys.executable, "-m", "tenure", "worker"]
-    empty = subprocess.run([*command, "none"], capture_output=True, text=True, cwd=tmp_path)
-    assert (empty.returncode, "has no tasks" in empty.stderr) == (1, True)
-    absent = subprocess.run([*command, "absent:app"], capture_output=True, text=True, cwd=tmp_path)
-    assert (absent.returncode, "there is no module `absent`" in absent.stderr) == (1, True)
-    wrong = subprocess.run([*command, "none:x"], capture_output=True, text=True, cwd=tmp_path)
-    assert (wrong.returncode, "is no Worker" in wrong.stderr) == (1, True)
+    (tmp_path / "worker.py").write_text(APP)
+    (tmp_path / "tasks.py").write_text(MODULE.format(queue="none", word="x"))
+    command = [sys.executable, "-m", "tenure", "worker", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"error: {problem.format(here=tmp_path)}" in done.stderr or problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_module_that_imports_what_is_not_there_shows_where(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import no_such_module\n")
+    command = [sys.executable, "-m", "tenure", "worker", "broken"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "broken.py" in done.stderr
+    assert "No module named 'no_such_module'" in done.stderr
+
+
+def test_reload_says_what_it_watches_and_waits_after_an_error(tmp_path: Path, tenure_server: Server) -> None:
+    (tmp_path / "lib" / "env").mkdir(parents=True)
+    (tmp_path / "lib" / "env" / "pyvenv.cfg").touch()
+    (tmp_path / "lib" / "env" / "large.py").touch()
+    (tmp_path / "lib" / "part.py").touch()
+    command = [sys.executable, "-m", "tenure", "worker", "app:app", "--reload"]
+    worker = subprocess.Popen(
+        command, cwd=tmp_path, env=tenure_server.environment, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        assert worker.stderr is not None
+        lines = iter(worker.stderr.readline, "")
+        assert next(lines) == f"tenure: app:app was started in {tmp_path}; watching 1 Python files there and below\n"
+        assert "there is no module `app`" in next(lines)
+        assert next(lines) == "tenure: app:app ended with exit code 1; waiting for a change of its source\n"
+        (tmp_path / "app.py").write_text(APP)
+        assert next(lines) == "tenure: app.py changed; starting again\n"
+        assert "serves word" in next(lines)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(PATIENCE) == 0
+    finally:
+        worker.kill()
+        worker.wait()
