@@ -166,7 +166,8 @@ class RunFailed(TenureError):
         self.attempt: int = run["attempt"]
         self.category: str | None = error.get("category")
         self.reason: str | None = error.get("reason") or run.get("cancelReason")
-        self.message: str = error.get("message") or f"the run is {self.state}"
+        why = run.get("cancelReason")
+        self.message: str = (error.get("message") or f"the run is {self.state}") + (f": {why}" if why else "")
         self.stack_trace: str | None = error.get("stackTrace")
         super().__init__(
             f"{self.run_id} {self.state} in attempt {self.attempt}: {self.message}",
