@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from stub import Request, Stub
 
 from tenure import Client, Ctx, Worker, task
 from tenure._log import BUFFER_BYTES_MAX, CALL_BYTES_MAX, LogBuffer, is_refused, level_word, text_of
+from tenure._server import Server
 
 NOW = "2026-01-01T00:00:00.000Z"
 
@@ -162,3 +166,53 @@ def test_a_coordinator_that_does_not_know_lines_gets_the_report_without() -> Non
     assert "log" in first
     assert (again["taskId"], again["output"], "log" in again) == ("task_1", "ok", False)
     assert (second["taskId"], "log" in second) == ("task_2", False), "it is not tried again"
+
+
+PROGRAM = """
+import sys, logging
+from tenure import Worker, task
+if "own" in sys.argv:
+    logging.basicConfig(format="mine %(message)s", level=logging.INFO)
+
+@task(queue="quiet")
+def word() -> str:
+    return "word"
+
+worker = Worker(word, name="w", client=None)
+
+@worker.on_startup
+def stop(state):
+    worker.stop()
+
+worker.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "arguments", "told"),
+    [
+        (None, [], "INFO tenure: worker w serves word\n"),
+        ("error", [], ""),
+        ("off", [], ""),
+        (None, ["own"], "mine worker w serves word\n"),
+    ],
+)
+def test_a_worker_says_what_it_serves(
+    word: str | None, arguments: list[str], told: str, tmp_path: Path, tenure_server: Server
+) -> None:
+    (tmp_path / "quiet.py").write_text(PROGRAM)
+    environment = {name: each for name, each in tenure_server.environment.items() if name != "TENURE_LOG"}
+    if word is not None:
+        environment["TENURE_LOG"] = word
+    command = [sys.executable, str(tmp_path / "quiet.py"), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, told)
+
+
+def test_an_unknown_level_is_told(tmp_path: Path, tenure_server: Server) -> None:
+    command = [sys.executable, "-m", "tenure", "worker", "none"]
+    environment = {**tenure_server.environment, "TENURE_LOG": "loud"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "error: TENURE_LOG is `loud`" in done.stderr
+    assert "set it to debug, info, warn, error or off" in done.stderr

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+from ._stderr import FORMAT, asked_level
 from .errors import Setup
 from .task import Task
 from .worker import Worker
@@ -38,12 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     worker.add_argument("--concurrency", type=int, help="how many tasks at once, for a module with tasks")
     told = parser.parse_args(arguments)
-    logging.basicConfig(
-        level=os.environ.get("TENURE_LOG", "INFO").upper(), format="%(levelname)s %(name)s: %(message)s"
-    )
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
+        logging.basicConfig(level=asked_level(), format=FORMAT)
         if told.reload and "TENURE_ISOLATED" not in os.environ:
             return reload(told.app, told.concurrency)
         found(told.app, told.concurrency).run()

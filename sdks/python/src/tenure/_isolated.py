@@ -28,6 +28,7 @@ from . import _json
 from ._current import current_context
 from ._lease import Clock, Lease
 from ._log import TEXT_BYTES_MAX
+from ._stderr import show_logs
 from .ctx import Ctx
 from .failure import STACK_TRACE_BYTES_MAX, cut, of_exception
 from .options import Spend
@@ -75,7 +76,7 @@ class Child:
                 _called(loop, hook, self._state)
             os.dup2(stderr, 2)  # from here on the worker hears of errors itself
             os.close(stderr)
-            logging.getLogger("tenure").addHandler(_LinkHandler(link))
+            _pass_logs_on(_LinkHandler(link))
             link.send({"ready": True})
             threading.Thread(target=link.listen, daemon=True).start()
             while (ctx := link.next_run()) is not None:
@@ -96,6 +97,15 @@ class Child:
                 traceback.print_exc()
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+def _pass_logs_on(handler: logging.Handler) -> None:
+    """The worker says what this process logs, whether or not the program has handlers of its own."""
+    logger = logging.getLogger("tenure")
+    if logger.hasHandlers():
+        logger.addHandler(handler)
+    else:
+        show_logs(handler)
 
 
 def _called(loop: asyncio.Runner, hook: Hook, state: SimpleNamespace) -> None:

@@ -32,6 +32,7 @@ from ._isolated import Child, is_isolated
 from ._mailbox import Mailbox
 from ._pool import Pool
 from ._runners import Runners
+from ._stderr import show_logs
 from ._tracing import span
 from ._voice import voice
 from .aio import AsyncClient
@@ -112,10 +113,14 @@ class Worker:
         return hook
 
     def run(self) -> None:
-        """Works until SIGTERM or Ctrl-C. Raises what ended it otherwise."""
+        """Works until SIGTERM or Ctrl-C. Raises what ended it otherwise.
+
+        Where the program has not set up logging, what `tenure` logs is written to standard error, as TENURE_LOG says.
+        """
         if is_isolated():
             self._prepare_client()
             Child(self.tasks, self.state, self._startup, self._shutdown, self._task_client).serve()
+        show_logs()
         sys.setswitchinterval(SWITCH_SECONDS)
         self._is_run = True
         try:
