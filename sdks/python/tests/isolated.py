@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,10 @@ if BREAKS == "import":
     import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
 
+if os.environ.get("TEST_HANDLER"):
+    logging.basicConfig(level=logging.INFO)
+
+
 def note(what: str) -> None:
     with JOURNAL.open("a") as file:
         file.write(f"{what} {'child' if IS_CHILD else 'worker'} {os.getpid()}\n")
@@ -25,6 +30,7 @@ def note(what: str) -> None:
 
 @task(queue=QUEUE, bind=True, isolate=True, retry=1)
 async def served(ctx: Ctx) -> list[int]:
+    ctx.log.info("logged in a child")
     await asyncio.wait_for(ctx.state.opened.wait(), 10)  # it belongs to the loop of the hook
     return [ctx.state.pid, os.getpid()]
 

@@ -36,6 +36,7 @@ def serving(server: Server, journal: Path, **variables: str) -> Iterator[Any]:
         process.terminate()
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
+        (journal.parent / "errors").write_text(errors)
     finally:
         process.kill()
         process.wait()
@@ -52,6 +53,13 @@ def test_hooks_and_state_are_those_of_the_child(tmp_path: Path, tenure_server: S
     assert [line[:2] for line in lines].count(["start", "child"]) == 1
     assert ["stop", "child", str(child)] in lines
     assert [line[:2] for line in lines].count(["stop", "worker"]) == 1
+
+
+@pytest.mark.parametrize("variables", [{}, {"TEST_HANDLER": "1"}], ids=["plain", "handler"])
+def test_what_a_child_logs_is_said_once(variables: dict[str, str], tmp_path: Path, tenure_server: Server) -> None:
+    with serving(tenure_server, tmp_path / "journal", **variables) as submit:
+        submit().result(timeout=PATIENCE)
+    assert (tmp_path / "errors").read_text().count("logged in a child") == 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from . import _json
 from ._current import current_context
 from ._lease import Clock, Lease
 from ._log import TEXT_BYTES_MAX
-from ._stderr import show_logs
+from ._stderr import asked_level
 from .ctx import Ctx
 from .failure import STACK_TRACE_BYTES_MAX, cut, of_exception
 from .options import Spend
@@ -100,12 +100,12 @@ class Child:
 
 
 def _pass_logs_on(handler: logging.Handler) -> None:
-    """The worker says what this process logs, whether or not the program has handlers of its own."""
+    """The worker says what the logger `tenure` says here, once: handlers of this process would say it again."""
     logger = logging.getLogger("tenure")
-    if logger.hasHandlers():
-        logger.addHandler(handler)
-    else:
-        show_logs(handler)
+    level = logger.getEffectiveLevel() if logger.hasHandlers() else asked_level()
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(level)
 
 
 def _called(loop: asyncio.Runner, hook: Hook, state: SimpleNamespace) -> None:

@@ -30,12 +30,12 @@ def asked_level() -> int:
     return level
 
 
-def show_logs(handler: logging.Handler | None = None) -> None:
+def show_logs() -> None:
     """Shows what the logger `tenure` says, unless the program has decided about that itself."""
     logger = logging.getLogger("tenure")
     if logger.hasHandlers():
         return
-    handler = handler or logging.StreamHandler()
+    handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(FORMAT))
     logger.addHandler(handler)
     logger.setLevel(asked_level())
