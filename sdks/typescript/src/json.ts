@@ -1,9 +1,10 @@
 /**
  * JSON as every SDK writes it: checked before it is sent, canonical for digests, and never rounded.
  *
- * `JSON.stringify` writes NaN as null, a Map as `{}` and half a surrogate pair as an escape; here they are
- * refused, with the path of the value. Integers beyond 2^53 are written from `bigint`, and are read as `bigint`,
- * so that {@link plain} can refuse them instead of rounding them.
+ * `JSON.stringify` writes NaN and a hole of an array as null, a Map and a promise as `{}`, an instance of a class as if it
+ * were a plain object, and half a surrogate pair as an escape; here they are refused, with the path of the value. -0 is
+ * written as 0, which it equals. Integers beyond 2^53 are written from `bigint`, and are read as `bigint`, so that
+ * {@link plain} can refuse them instead of rounding them.
  */
 import { createHash } from "node:crypto";
 
@@ -91,8 +92,14 @@ function isNative(value: unknown, path: Path | undefined, depth: number): boolea
       checkNumber(value, path);
       return true;
     case "boolean":
-    case "undefined":
       return true;
+    case "undefined":
+      // A member that is undefined is left out; an item cannot be.
+      if (typeof path?.step !== "number") return true;
+      throw new Unwritable(
+        told(path),
+        "undefined in an array would arrive as null: pass null, or leave it out",
+      );
     case "bigint":
       return false;
     case "object":
@@ -111,7 +118,8 @@ function isNativeObject(value: object, path: Path | undefined, depth: number): b
     return isNative(made, path, depth - 1);
   }
   if (depth > PAYLOAD_DEPTH_MAX) {
-    throw new Unwritable(told(path), `more than ${PAYLOAD_DEPTH_MAX} levels of objects and arrays`);
+    const why = `more than ${PAYLOAD_DEPTH_MAX} levels of objects and arrays, or a value that contains itself`;
+    throw new Unwritable(told(path), why);
   }
   let native = true;
   if (Array.isArray(value)) {
@@ -120,14 +128,28 @@ function isNativeObject(value: object, path: Path | undefined, depth: number): b
     }
     return native;
   }
-  if (value instanceof Map || value instanceof Set) {
-    throw new Unwritable(told(path), "a Map or Set has no JSON form: pass an object or an array");
-  }
+  if (!isPlain(value)) throw new Unwritable(told(path), whatIsLost(value));
   for (const name of Object.keys(value)) {
     checkText(name, path);
     native = isNative((value as Record<string, unknown>)[name], { up: path, step: name }, depth) && native;
   }
   return native;
+}
+
+/** Whether its own members are all there is to it. A plain object of another realm has another `Object.prototype`. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return true;
+  return Object.getPrototypeOf(prototype) === null;
+}
+
+function whatIsLost(value: object): string {
+  if (value instanceof Map || value instanceof Set)
+    return "a Map or Set has no JSON form: pass an object or an array";
+  if (value instanceof Promise) return "a promise has no JSON form: await it";
+  if (value instanceof Error) return "an error has no JSON form: pass its message, or throw it";
+  const name = String(value.constructor?.name || "a class");
+  return `an instance of \`${name}\` would arrive as a plain object: pass \`{ ...value }\`, or give the class a \`toJSON()\``;
 }
 
 function checkText(text: string, path: Path | undefined): void {

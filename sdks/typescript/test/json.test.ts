@@ -1,5 +1,10 @@
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { canonical, encode, parse, plain, Unreadable, Unwritable } from "../dist/json.js";
+
+class Order {
+  readonly id = 7;
+}
 
 function refusal(value: unknown): Unwritable {
   try {
@@ -29,8 +34,53 @@ describe("what is sent", () => {
     ["$.f", { f: () => 1 }],
     ["$.n", { n: 2 ** 60 }],
     ["$.at", { at: new Date(Number.NaN) }],
+    ["$.list[1]", { list: [1, undefined] }],
+    // biome-ignore lint/suspicious/noSparseArray: a hole is what is refused.
+    ["$[0]", [, 1]],
+    ["$.made[0]", { made: [{ toJSON: () => undefined }] }],
+    ["$.orders[0]", { orders: [new Order()] }],
+    ["$.later", { later: Promise.resolve(1) }],
+    ["$.why", { why: new Error("no") }],
+    ["$.numbers", { numbers: new Uint16Array(2) }],
+    ["$.bytes", { bytes: new ArrayBuffer(2) }],
+    ["$.set", { set: new Set([1]) }],
+    ["$.weak", { weak: new WeakMap() }],
+    ["$.pattern", { pattern: /a/ }],
+    ["$.number", { number: Object(Number.NaN) }],
+    ["$.symbol", { symbol: Symbol("s") }],
   ])("refuses what has no JSON form, and names it: %s", (path, value) => {
     expect(refusal(value).path).toBe(path);
+  });
+
+  it("says what to pass instead", () => {
+    expect(refusal([new Order()]).why).toBe(
+      "an instance of `Order` would arrive as a plain object: pass `{ ...value }`, or give the class a `toJSON()`",
+    );
+    expect(refusal(Promise.resolve(1)).why).toContain("await it");
+    expect(refusal([undefined]).why).toContain("pass null");
+    const round: Record<string, unknown> = {};
+    round["round"] = round;
+    expect(refusal(round).why).toContain("a value that contains itself");
+  });
+
+  it("writes what says how it is written, and plain objects of every origin", () => {
+    class Money {
+      constructor(private readonly cents: number) {}
+      toJSON() {
+        return { cents: this.cents };
+      }
+    }
+    expect(encode({ price: new Money(5), at: new URL("https://example.com/") })).toBe(
+      '{"price":{"cents":5},"at":"https://example.com/"}',
+    );
+    const bare = Object.assign(Object.create(null), { a: 1 });
+    expect(encode([bare, runInNewContext("({ b: [2] })"), new Proxy({ c: 3 }, {})])).toBe(
+      '[{"a":1},{"b":[2]},{"c":3}]',
+    );
+  });
+
+  it("writes -0 as the 0 that it equals", () => {
+    expect(encode([-0, { n: -0 }])).toBe('[0,{"n":0}]');
   });
 
   it("refuses more than 32 levels and more than 256 KiB, with the limit", () => {

@@ -44,7 +44,10 @@ async function one(flow: Flow, op: Op, releases: Releases): Promise<unknown> {
       if (given.detached) return flow.call(square, given.input).named(given.name).detach();
       return value(() => waiting(flow, op));
     case "all":
-      return value(() => flow.all(given.map((each: Op) => member(flow, each, releases))));
+      return value(async () => {
+        const ends = await flow.all(given.map((each: Op) => member(flow, each, releases)));
+        return ends.map((end) => end ?? null);
+      });
     case "any":
       return value(async () => {
         const names = Object.keys(given).sort();
