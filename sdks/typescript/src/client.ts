@@ -7,9 +7,10 @@
 import { openSender } from "#transport";
 import { Calls } from "./calls.js";
 import { type Codec, sealed, sealedParts } from "./codec.js";
-import { Refused, Setup } from "./errors.js";
-import { throughJson, Unwritable } from "./json.js";
+import { Refused } from "./errors.js";
+import { write } from "./json.js";
 import type { RunOptions } from "./options.js";
+import { orSetup, sendable } from "./payload.js";
 import {
   Approvals,
   Artifacts,
@@ -158,7 +159,9 @@ export class Client {
   async submitMany<const R extends readonly NewRun<any>[]>(
     runs: R,
   ): Promise<{ -readonly [K in keyof R]: Submitted<R[K] extends NewRun<infer O> ? O : unknown> }> {
-    const results = await this.#submissions.submitAll(runs.map(({ run }) => checked(run, this.codec)));
+    const results = await this.#submissions.submitAll(
+      runs.map(({ run }, place) => checked(run, this.codec, ` (run ${place} of submitMany)`)),
+    );
     return results.map((result) => this.#submitted(result)) as never;
   }
 
@@ -226,27 +229,21 @@ export class Client {
 
 /** A plan with the inputs of its steps in stored form. */
 function sealedPlan(plan: Plan["plan"], codec: Codec | undefined): Plan["plan"] {
-  if (codec === undefined) return plan;
-  const seal = (input: unknown) => sealedParts(codec, throughJson(input)) as never;
-  const steps = plan.steps.map((step) =>
-    step.input === undefined ? step : { ...step, input: seal(step.input) },
-  );
+  const steps = plan.steps.map((step) => {
+    orSetup(`step \`${step.key}\``, () => write({ ...step, input: undefined }));
+    if (step.input === undefined) return step;
+    const what = `the input of step \`${step.key}\``;
+    const input = sendable(what, step.input);
+    return { ...step, input: orSetup(what, () => sealedParts(codec, input)) as never };
+  });
   return { ...plan, steps };
 }
 
-/** The submission as the coordinator will read it; a value that cannot be sent is told before anything is. */
-function checked(run: SubmitRun, codec: Codec | undefined): SubmitRun {
-  try {
-    if (run.plan) return { ...run, plan: sealedPlan(run.plan, codec) };
-    return "input" in run
-      ? { ...run, input: sealed(codec, throughJson(run.input)) as SubmitRun["input"] }
-      : run;
-  } catch (error) {
-    if (!(error instanceof Unwritable)) throw error;
-    throw new Setup(
-      `the input of \`${run.kind ?? "plan"}\` cannot be sent: ${error.message}`,
-      "pass another value",
-      error,
-    );
-  }
+/** The submission as the coordinator will read it. `among` says which of many it is. */
+function checked(run: SubmitRun, codec: Codec | undefined, among = ""): SubmitRun {
+  if (run.plan) return { ...run, plan: sealedPlan(run.plan, codec) };
+  if (!("input" in run)) return run;
+  const what = `the input of \`${run.kind}\`${among}`;
+  const input = sendable(what, run.input);
+  return { ...run, input: orSetup(what, () => sealed(codec, input)) as SubmitRun["input"] };
 }

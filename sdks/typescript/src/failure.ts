@@ -4,6 +4,7 @@
  * The coordinator decides whether there is another attempt; a failure only says what happened. Code throws one of
  * these to name a category; every other error is USER_CODE, which is retried.
  */
+import { encode } from "./json.js";
 import type { ErrorCategory } from "./wire.js";
 
 /** The coordinator's limit of a message, in bytes. */
@@ -49,6 +50,8 @@ export class Failure extends Error {
     this.reason = options.reason;
     this.retryable = options.retryable;
     this.phase = options.phase;
+    // What cannot be reported is told where it is made.
+    if (options.partialProgress !== undefined) encode(options.partialProgress);
     this.partialProgress = options.partialProgress;
   }
 

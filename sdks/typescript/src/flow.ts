@@ -106,7 +106,7 @@ export class Flow {
     const run = () =>
       submissionOf(
         task,
-        orUnwritable(() => throughJson(input), "the input of a call"),
+        orUnwritable(() => throughJson(input), `the input of call \`${task.kind}\``),
         options,
       );
     return new ChildCall<O>(this.#scope, at, run, nameOf(task));
@@ -250,7 +250,10 @@ class SavepointCall extends Operation<never> {
   }
 
   async run(scope: Scope): Promise<never> {
-    const encoded = sealedResult(scope.core, encodeResult(this.state));
+    const encoded = sealedResult(
+      scope.core,
+      encodeResult(this.state, { what: "the state of the savepoint" }),
+    );
     if ("failure" in encoded) throw new StepFailed("savepoint", encoded.failure);
     const begun = new Begun(scope, this.label, this.at);
     if (scope.branch !== "") throw misuse.savepointInBranch(scope.branch, this.at);

@@ -17,8 +17,8 @@ import { runAsCurrent } from "./current.js";
 import { Failure } from "./failure.js";
 import { killGroup } from "./io/keeper.js";
 import { parse, writeChecked } from "./json.js";
-import { type LogLine, logTo } from "./log.js";
-import type { Amounts } from "./options.js";
+import { type LogLine, logTo, sendableLine } from "./log.js";
+import { type Amounts, added, checkedPct } from "./options.js";
 import { openedInput, readInput, type Task } from "./task.js";
 import type { BudgetLeft, Envelope } from "./wire.js";
 import { type Attempt, Stopped } from "./worker/attempt.js";
@@ -210,7 +210,7 @@ class IsolatedCtx implements Ctx {
     readonly state: unknown,
     private readonly send: (message: ToParent) => void,
   ) {
-    this.log = logTo((log) => send({ log }), {});
+    this.log = logTo((log) => send({ log: sendableLine(log) }), {});
   }
 
   get runId() {
@@ -256,11 +256,11 @@ class IsolatedCtx implements Ctx {
   }
 
   progress(pct: number, message?: string): void {
-    this.send({ progress: { pct, message } });
+    this.send({ progress: { pct: checkedPct(pct), message } });
   }
 
   spend(amounts: Amounts): void {
-    this.send({ spend: amounts });
+    this.send({ spend: added(undefined, amounts) });
   }
 
   left(): BudgetLeft | undefined {

@@ -32,6 +32,16 @@ export function logTo(sink: LogSink, about: Omit<LogLine, "level" | "message" | 
 const nothing = () => {};
 export const SILENT: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
+/** A line whose data can be written. A log never costs the work, so data without a JSON form says only what it is. */
+export function sendableLine(line: LogLine): LogLine {
+  if (line.data === undefined) return line;
+  try {
+    return { ...line, data: JSON.parse(JSON.stringify(line.data)) };
+  } catch (error) {
+    return { ...line, data: { unwritable: error instanceof Error ? error.message : String(error) } };
+  }
+}
+
 const ORDER: LogLevel[] = ["debug", "info", "warn", "error"];
 
 /** One JSON line on standard error for each line at or above `TENURE_LOG` (`info` when absent; `off` for none). */
@@ -40,6 +50,6 @@ export function standardSink(): LogSink {
   const least = asked === "off" ? ORDER.length : Math.max(0, ORDER.indexOf(asked as LogLevel));
   return (line) => {
     if (ORDER.indexOf(line.level) < least) return;
-    process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), ...line })}\n`);
+    process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), ...sendableLine(line) })}\n`);
   };
 }

@@ -12,6 +12,28 @@ export interface Amounts {
   toolCalls?: number;
 }
 
+const NOTHING: Required<Amounts> = { tokens: 0, costMicros: 0, toolCalls: 0 };
+
+/** What was used in all. An amount that is undefined adds nothing; one that cannot be counted is a defect of the code. */
+export function added(spent: Amounts = NOTHING, more: Amounts): Required<Amounts> {
+  const sum = { ...NOTHING, ...spent };
+  for (const [name, amount] of Object.entries(more) as Array<[keyof Amounts, number | undefined]>) {
+    if (!(name in NOTHING))
+      throw new TypeError(`\`${name}\` cannot be spent; use ${Object.keys(NOTHING).join(", ")}`);
+    if (amount === undefined) continue;
+    if (!Number.isSafeInteger(amount) || amount < 0)
+      throw new RangeError(`what is spent is a whole number from 0 on, not \`${name}: ${String(amount)}\``);
+    sum[name] += amount;
+  }
+  return sum;
+}
+
+/** Progress is in percent. */
+export function checkedPct(pct: number): number {
+  if (!(pct >= 0 && pct <= 100)) throw new RangeError(`progress is in percent, from 0 to 100, not ${pct}`);
+  return pct;
+}
+
 export interface Budget extends Amounts {
   steps?: number;
   /** Time since the run was accepted. */

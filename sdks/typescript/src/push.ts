@@ -19,7 +19,7 @@ import { parse } from "./json.js";
 import { usableMs } from "./lease.js";
 import { type LogSink, logTo, standardSink } from "./log.js";
 import { BUFFER_BYTES_MAX, LogBuffer, LogSwitch, textOf } from "./log-buffer.js";
-import type { Amounts } from "./options.js";
+import { type Amounts, added, checkedPct } from "./options.js";
 import { openedInput, readInput, type Task } from "./task.js";
 import { PushVerifier, RecentIds, VerifyError } from "./webhooks.js";
 import type { BudgetLeft, CheckpointAck, Envelope, HeartbeatAck } from "./wire.js";
@@ -236,16 +236,11 @@ class PushedAttempt implements Ctx {
   }
 
   progress(pct: number, message?: string): void {
-    this.#progress = { progressPct: pct, ...(message === undefined ? {} : { message }) };
+    this.#progress = { progressPct: checkedPct(pct), ...(message === undefined ? {} : { message }) };
   }
 
   spend(amounts: Amounts): void {
-    const { tokens = 0, costMicros = 0, toolCalls = 0 } = this.#spent ?? {};
-    this.#spent = {
-      tokens: tokens + (amounts.tokens ?? 0),
-      costMicros: costMicros + (amounts.costMicros ?? 0),
-      toolCalls: toolCalls + (amounts.toolCalls ?? 0),
-    };
+    this.#spent = added(this.#spent, amounts);
   }
 
   left(): BudgetLeft | undefined {

@@ -4,8 +4,8 @@
  */
 import type { Calls } from "./calls.js";
 import { type Codec, sealed } from "./codec.js";
-import { throughJson } from "./json.js";
 import { type Budget, budgetOf, defined, type RunOptions } from "./options.js";
+import { orSetup, sendable } from "./payload.js";
 import { pathOf, Resource } from "./routes.js";
 import { optionalMilliseconds, type Span } from "./span.js";
 import { type Arguments, submissionOf, type Task } from "./task.js";
@@ -47,14 +47,20 @@ export class Schedules extends Resource {
     input?: unknown,
     options?: RunOptions,
   ): Promise<wire.ScheduleView>;
-  create(
+  async create(
     name: string,
     when: When,
     task: Task | string,
     input?: unknown,
     options?: RunOptions,
   ): Promise<wire.ScheduleView> {
-    const run = submissionOf(task, sealed(this.codec, throughJson(input)), options);
+    const what = `the input of schedule \`${name}\``;
+    const sent = sendable(what, input);
+    const run = submissionOf(
+      task,
+      orSetup(what, () => sealed(this.codec, sent)),
+      options,
+    );
     return this.send("", { name, ...whenOf(when), run });
   }
 

@@ -1,6 +1,7 @@
 /** Paths and queries, and the calls that every resource makes. */
 import type { Calls } from "./calls.js";
 import { write } from "./json.js";
+import { orSetup } from "./payload.js";
 
 /** `?a=1&b=2` of the members that have a value. */
 export function queryOf(members: Record<string, unknown>): string {
@@ -28,8 +29,9 @@ export abstract class Resource {
     return this.calls.json({ method: "GET", path: `${this.base}${path}${queryOf(query)}` });
   }
 
-  protected send<T>(path: string, body?: object): Promise<T> {
-    const text = body === undefined ? undefined : write(body);
+  protected async send<T>(path: string, body?: object): Promise<T> {
+    const text =
+      body === undefined ? undefined : orSetup(`what goes to ${this.base}${path}`, () => write(body));
     return this.calls.json({ method: "POST", path: `${this.base}${path}`, body: text });
   }
 

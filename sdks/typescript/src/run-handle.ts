@@ -6,8 +6,9 @@
 import type { Calls } from "./calls.js";
 import { type Codec, opened, sealed } from "./codec.js";
 import { OutputUnreadable, RunFailed, TimedOut } from "./errors.js";
-import { encode, plain, throughJson, Unreadable, writeChecked } from "./json.js";
+import { encode, plain, Unreadable, writeChecked } from "./json.js";
 import { type Budget, budgetOf } from "./options.js";
+import { orSetup, sendable } from "./payload.js";
 import { queryOf } from "./routes.js";
 import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { milliseconds, type Span } from "./span.js";
@@ -106,12 +107,15 @@ export class RunHandle<O = unknown> {
   }
 
   /** Sends a signal, which is kept until the function takes it. */
-  signal(
+  async signal(
     name: string,
     value: unknown = null,
     options: { idempotencyKey?: string } = {},
   ): Promise<SignalAccepted> {
-    const body = `{"name":${JSON.stringify(name)},"payload":${encode(sealed(this.connection.codec, throughJson(value)))}}`;
+    const what = `the payload of signal \`${name}\``;
+    const sent = sendable(what, value);
+    const payload = orSetup(what, () => encode(sealed(this.connection.codec, sent)));
+    const body = `{"name":${JSON.stringify(name)},"payload":${payload}}`;
     const idempotencyKey = options.idempotencyKey ?? newKey();
     return this.connection.calls.json({
       method: "POST",

@@ -25,8 +25,10 @@ export function milliseconds(span: Span): number {
     const ms = UNITS[unit as keyof Span];
     if (ms === undefined)
       throw new TypeError(`\`${unit}\` is no unit of time; use ${Object.keys(UNITS).join(", ")}`);
-    if (typeof count !== "number" || !(count >= 0)) {
-      throw new TypeError(`a span has units with numbers from 0 on, not \`${unit}: ${String(count)}\``);
+    if (typeof count !== "number" || !(count >= 0 && count < Number.POSITIVE_INFINITY)) {
+      throw new TypeError(
+        `a span has units with finite numbers from 0 on, not \`${unit}: ${String(count)}\``,
+      );
     }
     sum += count * ms;
   }

@@ -11,6 +11,7 @@ import { runAsCurrent } from "./current.js";
 import type { Checkpoint } from "./engine/command.js";
 import { plain, throughJson } from "./json.js";
 import { type Log, SILENT } from "./log.js";
+import { added, checkedPct } from "./options.js";
 import { milliseconds, type Span } from "./span.js";
 import { readInput, type Task } from "./task.js";
 import { BEGINNING, type DeliveryOutcome, MemoryCoordinator } from "./testing/coordinator.js";
@@ -74,8 +75,8 @@ function inlineCtx(task: Task, options: InlineOptions): Ctx {
     get stopReason(): StopReason | undefined {
       return signal.aborted ? "CancelRequested" : undefined;
     },
-    progress: () => {},
-    spend: () => {},
+    progress: (pct) => void checkedPct(pct),
+    spend: (amounts) => void added(undefined, amounts),
     left: () => undefined,
   };
 }

@@ -226,7 +226,7 @@ function isAsRead(value: unknown): boolean {
 }
 
 /** A result as its reader will see it, or why it has no such form. */
-export function encodeResult(value: unknown, { keepBig = false } = {}): Encoded {
+export function encodeResult(value: unknown, { keepBig = false, what = "the result" } = {}): Encoded {
   if (isAsRead(value)) return { value };
   try {
     const read = parse(encode(value));
@@ -236,12 +236,12 @@ export function encodeResult(value: unknown, { keepBig = false } = {}): Encoded 
       return {
         failure: namedFailure(
           error.tooLarge ? "RESULT_TOO_LARGE" : "RESULT_UNWRITABLE",
-          `the result: ${error.message}`,
+          `${what}: ${error.message}`,
         ),
       };
     }
     if (error instanceof Unreadable)
-      return { failure: namedFailure("RESULT_UNWRITABLE", `the result: ${error.message}`) };
+      return { failure: namedFailure("RESULT_UNWRITABLE", `${what}: ${error.message}`) };
     throw error;
   }
 }

@@ -142,7 +142,10 @@ export class ApprovalCall extends Wait<Approval> {
     const value = about ?? content;
     return value === undefined
       ? undefined
-      : orUnwritable(() => this.scope.core.digest(throughJson(value)), "what is approved");
+      : orUnwritable(
+          () => this.scope.core.digest(throughJson(value)),
+          `what approval \`${this.ownName}\` is about`,
+        );
   }
 
   #terms(about: string | undefined, now: number): NonNullable<Awaited["approval"]> {
@@ -216,7 +219,11 @@ export class EffectCall extends Operation<void> {
   /** The step that records it. Its input is the effect, so another effect is a divergence. */
   step(scope: Scope): StepCall<void> {
     const { effect } = this;
-    const input = orUnwritable(() => effectRecord(effect), "the effect", "EFFECT_UNWRITABLE");
+    const input = orUnwritable(
+      () => effectRecord(effect),
+      `the body of effect \`${effect.type}\``,
+      "EFFECT_UNWRITABLE",
+    );
     const step = new StepCall<void>(scope, this.name, (step) => step.effect(effect), { input }, this.at);
     step.taken();
     return step;

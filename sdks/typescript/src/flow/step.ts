@@ -12,9 +12,9 @@ import { pauseMs } from "../engine/draw.js";
 import { encodeResult, sealedResult } from "../engine/run.js";
 import { Stop } from "../engine/stop.js";
 import { StepFailed } from "../errors.js";
-import { type FailureRecord, isRetryable, namedFailure, recordOf } from "../failure.js";
+import { Failure, type FailureRecord, isRetryable, namedFailure, recordOf } from "../failure.js";
 import { throughJson, Unwritable } from "../json.js";
-import type { Amounts } from "../options.js";
+import { type Amounts, added } from "../options.js";
 import { milliseconds, optionalMilliseconds, type Span } from "../span.js";
 import type { BudgetLeft } from "../wire.js";
 import { Begun, checkName, never, Operation, type Scope } from "./operation.js";
@@ -65,6 +65,20 @@ export function effectRecord(effect: Effect): EffectRecord {
   };
 }
 
+/** A body without a JSON form is the failure of the step that declares the effect: another try would not mend it. */
+function checkedEffect(effect: Effect): EffectRecord {
+  try {
+    return effectRecord(effect);
+  } catch (error) {
+    if (!(error instanceof Unwritable)) throw error;
+    const { category, message, ...options } = namedFailure(
+      "EFFECT_UNWRITABLE",
+      `the body of effect \`${effect.type}\`: ${error.message}`,
+    );
+    throw new Failure(category, message, options);
+  }
+}
+
 /** What the work of a step is given. */
 export class Step {
   /** Made when the code asks for its signal: few do, and it costs more than the rest of a step. */
@@ -93,17 +107,12 @@ export class Step {
 
   /** Adds to what this try used of the run's budget. */
   spend(amounts: Amounts): void {
-    const { tokens = 0, costMicros = 0, toolCalls = 0 } = this.#spent ?? {};
-    this.#spent = {
-      costMicros: costMicros + (amounts.costMicros ?? 0),
-      tokens: tokens + (amounts.tokens ?? 0),
-      toolCalls: toolCalls + (amounts.toolCalls ?? 0),
-    };
+    this.#spent = added(this.#spent, amounts);
   }
 
   /** Asks for an effect, which is recorded with the step if this try succeeds. */
   effect(effect: Effect): void {
-    this.#effects.push(effectRecord(effect));
+    this.#effects.push(checkedEffect(effect));
   }
 
   /** @internal */
@@ -169,7 +178,7 @@ export class StepCall<T> extends Operation<T> {
       if (!(error instanceof Unwritable)) throw error;
       throw new StepFailed(
         this.name,
-        namedFailure("INPUT_UNWRITABLE", `the input of a step: ${error.message}`),
+        namedFailure("INPUT_UNWRITABLE", `the input of step \`${this.name}\`: ${error.message}`),
       );
     }
   }
@@ -202,7 +211,11 @@ export class StepCall<T> extends Operation<T> {
       return { result: { failure: TIMED_OUT }, spend };
     }
     if ("thrown" in ended) return { result: { failure: recordOf(ended.thrown) }, spend };
-    return { result: sealedResult(core, encodeResult(ended.value)), spend, effects: step.declared() };
+    return { result: this.#resultOf(core, ended.value), spend, effects: step.declared() };
+  }
+
+  #resultOf(core: Core, value: unknown): Tried["result"] {
+    return sealedResult(core, encodeResult(value, { what: `the result of step \`${this.name}\`` }));
   }
 
   /** Work that returns no promise needs none. */

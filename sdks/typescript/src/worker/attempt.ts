@@ -10,7 +10,7 @@ import type { Ctx, StopReason } from "../context.js";
 import { STOP_REASONS } from "../io/messages.js";
 import { type Log, type LogLevel, type LogSink, logTo } from "../log.js";
 import { textOf } from "../log-buffer.js";
-import type { Amounts } from "../options.js";
+import { type Amounts, added, checkedPct } from "../options.js";
 import type { BudgetLeft, Envelope } from "../wire.js";
 
 /** What an attempt needs of its worker. */
@@ -162,17 +162,11 @@ export class Attempt implements Ctx {
   }
 
   progress(pct: number, message?: string): void {
-    if (!(pct >= 0 && pct <= 100)) throw new RangeError(`progress is in percent, from 0 to 100, not ${pct}`);
-    this.around.progress(this.id, pct, message);
+    this.around.progress(this.id, checkedPct(pct), message);
   }
 
   spend(amounts: Amounts): void {
-    const { tokens = 0, costMicros = 0, toolCalls = 0 } = this.#spent ?? {};
-    this.#spent = {
-      tokens: tokens + (amounts.tokens ?? 0),
-      costMicros: costMicros + (amounts.costMicros ?? 0),
-      toolCalls: toolCalls + (amounts.toolCalls ?? 0),
-    };
+    this.#spent = added(this.#spent, amounts);
     this.around.spend(this.id, this.#spent);
   }
 

@@ -64,9 +64,19 @@ function cancelled(thrown: unknown): ReportText {
   const { phase, partialProgress } = thrown instanceof Failure ? thrown : {};
   const members = [
     phase === undefined ? "" : `,"cancelledDuringPhase":${JSON.stringify(phase)}`,
-    partialProgress === undefined ? "" : `,"partialProgress":${encode(partialProgress)}`,
+    partialProgress === undefined ? "" : progressText(partialProgress),
   ];
   return { outcome: "CANCELLED", text: `{"outcome":"CANCELLED"${members.join("")}}` };
+}
+
+/** It was checked where it was made, and may have changed since: a run that was cancelled ends as cancelled all the same. */
+function progressText(partialProgress: unknown): string {
+  try {
+    return `,"partialProgress":${encode(partialProgress)}`;
+  } catch (error) {
+    if (!(error instanceof Unwritable)) throw error;
+    return "";
+  }
 }
 
 /** How a durable function ended; nothing if a call has ended the attempt. */
