@@ -4,7 +4,9 @@
  * The coordinator decides whether there is another attempt; a failure only says what happened. Code throws one of
  * these to name a category; every other error is USER_CODE, which is retried.
  */
+import { CallFailed, StepFailed } from "./errors.js";
 import { encode } from "./json.js";
+import { describe, stacksOf } from "./thrown.js";
 import type { ErrorCategory } from "./wire.js";
 
 /** The coordinator's limit of a message, in bytes. */
@@ -100,10 +102,14 @@ export function namedFailure(reason: string, message: string): FailureRecord {
   return { category: "USER_CODE", reason, message: cut(message, MESSAGE_BYTES_MAX), retryable: false };
 }
 
-/** What is recorded of something that was thrown: a failure that was recorded before stays as it is. */
+/** Whether this is a failure that was recorded before: it stays as it is. */
+export function isRecorded(thrown: unknown): thrown is StepFailed | CallFailed {
+  return thrown instanceof StepFailed || thrown instanceof CallFailed;
+}
+
+/** What is recorded of something that was thrown. */
 export function recordOf(thrown: unknown): FailureRecord {
-  const recorded = (thrown as { failure?: FailureRecord } | null)?.failure;
-  if (recorded !== undefined && thrown instanceof Error) return recorded;
+  if (isRecorded(thrown)) return thrown.failure;
   if (thrown instanceof Failure) {
     const { category, reason, retryable } = thrown;
     return {
@@ -116,14 +122,11 @@ export function recordOf(thrown: unknown): FailureRecord {
   return { category: "USER_CODE", message: cut(describe(thrown), MESSAGE_BYTES_MAX) };
 }
 
-function describe(thrown: unknown): string {
-  if (!(thrown instanceof Error)) return `thrown: ${String(thrown)}`;
-  return thrown.message ? `${thrown.name}: ${thrown.message}` : thrown.name;
-}
-
-/** The stack of a defect, within the coordinator's limit. */
+/** The stack of a defect and of what caused it, within the coordinator's limit. */
 export function stackOf(thrown: unknown): string | undefined {
-  const stack = thrown instanceof Error ? thrown.stack : undefined;
+  // Of a failure with a category the message says enough, unless it stands for another error.
+  const from = thrown instanceof Failure ? thrown.cause : thrown;
+  const stack = stacksOf(from);
   return stack === undefined ? undefined : cut(stack, STACK_BYTES_MAX);
 }
 

@@ -16,6 +16,7 @@ import { IsolatePool, isIsolated, serveIsolated } from "./isolate.js";
 import { type LogSink, standardSink } from "./log.js";
 import { milliseconds, type Span } from "./span.js";
 import { isTask, queueOf, type Task } from "./task.js";
+import { describe } from "./thrown.js";
 import { findTracing } from "./tracing.js";
 import type { WorkerEvent } from "./worker/events.js";
 import { Runtime } from "./worker/runtime.js";
@@ -88,6 +89,7 @@ export class Worker<S = unknown> {
       shutdownTimeout = { seconds: 25 },
       cleanupTimeout = { seconds: 1 },
       onEvent = () => {},
+      onLog = standardSink(),
     } = this.#options;
     const cleanupMs = milliseconds(cleanupTimeout);
     const io = this.#ioOptions(client);
@@ -106,12 +108,11 @@ export class Worker<S = unknown> {
       valid: new BigInt64Array(io.valid),
       begun: new BigInt64Array(io.begun),
     };
-    const sink = this.#options.onLog ?? standardSink();
     const runtime = new Runtime(thread, around, {
       tasks: this.#tasks,
       cleanupMs,
-      onEvent,
-      sink,
+      onEvent: guarded("onEvent", onEvent),
+      sink: guarded("onLog", onLog),
       isolate,
       tracing,
     });
@@ -153,6 +154,20 @@ export class Worker<S = unknown> {
       begun: new SharedArrayBuffer(SLOTS_MAX * BigInt64Array.BYTES_PER_ELEMENT),
     };
   }
+}
+
+/** A listener that throws must not cost the leases of every task. */
+function guarded<T>(name: string, listen: (said: T) => unknown): (said: T) => void {
+  const complain = (error: unknown) =>
+    process.stderr.write(`tenure: \`${name}\` failed: ${describe(error)}\n`);
+  return (said) => {
+    try {
+      const heard = listen(said);
+      if (heard instanceof Promise) heard.catch(complain);
+    } catch (error) {
+      complain(error);
+    }
+  };
 }
 
 async function drainWhenTold(

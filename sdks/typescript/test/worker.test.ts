@@ -19,7 +19,7 @@ import {
   type WorkerEvent,
 } from "@tenure/sdk";
 import { push, toNode } from "@tenure/sdk/push";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { end, eventually, firstMatch, type Server, startProgram, startServer } from "./server.ts";
 
@@ -123,6 +123,26 @@ describe("tasks", () => {
       expect((await ended("nan"))?.message).toContain("NaN has no JSON form");
       expect((await ended("large"))?.message).toContain("262144");
     });
+  });
+
+  it("outlive listeners that fail", async () => {
+    const says = task("says", { queue }, async (text: string, ctx) => {
+      ctx.log.warn(text);
+      return text;
+    });
+    const complaints = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+    const fail = (why: string) => () => {
+      throw new Error(why);
+    };
+    const later = async () => fail("later")();
+    const use = async () => expect(await client.submit(says, "hello").result()).toBe("hello");
+    await working([says], use, { onEvent: fail("of an event"), onLog: fail("of a line") });
+    await working([says], use, { onEvent: later });
+    const said = complaints.mock.calls.join("");
+    complaints.mockRestore();
+    expect(said).toContain("`onEvent` failed: Error: of an event");
+    expect(said).toContain("`onLog` failed: Error: of a line");
+    expect(said).toContain("`onEvent` failed: Error: later");
   });
 
   it("get what their schema reads, and refuse the rest as data", async () => {

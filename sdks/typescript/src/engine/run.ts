@@ -10,7 +10,7 @@
  */
 import type { Codec } from "../codec.js";
 import type { FailureRecord } from "../failure.js";
-import { Failure, namedFailure, recordOf } from "../failure.js";
+import { Failure, isRecorded, namedFailure, recordOf } from "../failure.js";
 import { encode, parse, plain, Unreadable, Unwritable } from "../json.js";
 import { afterThisTurn } from "../turn.js";
 import type { BudgetLeft } from "../wire.js";
@@ -148,10 +148,19 @@ export class Run {
         this.#core.onChange();
       }
     };
-    this.#body(this.#core, this.#input).then(
+    this.#promise().then(
       (value) => keep(outputOf(this.#core, value)),
       (thrown: unknown) => keep(thrownOf(thrown)),
     );
+  }
+
+  /** Code without `async` may throw before it returns a promise, or return none. */
+  #promise(): Promise<unknown> {
+    try {
+      return Promise.resolve(this.#body(this.#core, this.#input));
+    } catch (thrown) {
+      return Promise.reject(thrown);
+    }
   }
 
   /** Leaves the code where it is. Returns the last turn, or nothing if the run goes on. */
@@ -200,9 +209,7 @@ function outputOf(core: Core, value: unknown): Returned {
 
 function thrownOf(thrown: unknown): Returned {
   if (thrown instanceof Failure && thrown.isHandBack) return { handBack: thrown.message };
-  const isFailure =
-    thrown instanceof Failure || (thrown as { failure?: unknown } | null)?.failure !== undefined;
-  return isFailure ? { failure: recordOf(thrown) } : { bug: thrown };
+  return thrown instanceof Failure || isRecorded(thrown) ? { failure: recordOf(thrown) } : { bug: thrown };
 }
 
 type Encoded = { value: unknown } | { failure: FailureRecord };

@@ -47,7 +47,7 @@ export function threw(thrown: unknown, stopped: StopReason | undefined): ReportT
   if (stopped === "CancelRequested") return cancelled(thrown);
   const { category, message, retryable, reason } = recordOf(thrown);
   if (stopped === "TimedOut") return timedOut(`its time limit passed: ${message}`);
-  const stackTrace = thrown instanceof Failure ? undefined : stackOf(thrown);
+  const stackTrace = stackOf(thrown);
   return failed({
     category,
     message: reason === undefined ? message : `${reason}: ${message}`,
