@@ -6,8 +6,9 @@
  */
 import { openSender } from "#transport";
 import { Calls } from "./calls.js";
+import { anything, checkOptions, date, isObject, type Shape, shown, text, whole } from "./checks.js";
 import { type Codec, sealed, sealedParts } from "./codec.js";
-import { Refused } from "./errors.js";
+import { Refused, Setup } from "./errors.js";
 import { write } from "./json.js";
 import type { RunOptions } from "./options.js";
 import { orSetup, sendable } from "./payload.js";
@@ -58,6 +59,32 @@ export interface ClientOptions extends SettingsOptions {
   codec?: Codec;
 }
 
+const CLIENT_OPTIONS: Shape<ClientOptions> = {
+  url: text,
+  apiKey: text,
+  caFile: text,
+  retries: whole,
+  codec: anything,
+};
+const CLIENT_HINTS = {
+  token: "pass `apiKey`",
+  key: "pass `apiKey`",
+  baseUrl: "pass `url`",
+  urls: "pass `url`, with commas between addresses",
+};
+
+const RUN_FILTERS: Shape<RunFilters> = {
+  state: text,
+  queue: text,
+  kind: text,
+  label: text,
+  since: date,
+  until: date,
+  worker: text,
+  category: text,
+  include: text,
+};
+
 export interface RunFilters {
   state?: State;
   queue?: string;
@@ -106,6 +133,7 @@ export class Client {
   readonly #submissions: Submissions;
 
   constructor(options: ClientOptions = {}) {
+    checkOptions("a client", options, CLIENT_OPTIONS, CLIENT_HINTS);
     this.settings = resolveSettings(options);
     const { urls, apiKey } = this.settings;
     const calls = new Calls(openSender(this.settings), urls, apiKey, options.retries ?? RETRIES);
@@ -140,6 +168,8 @@ export class Client {
   /** Submits a plan. */
   submitPlan(plan: Plan, options: Omit<RunOptions, "queue"> = {}): Submission<unknown> {
     return this.#sent(() => {
+      if (!isObject(plan) || !Array.isArray(plan.plan?.steps))
+        throw new Setup(`${shown(plan)} is no plan`, "pass what `plan([planStep(…)])` returned");
       const { kind: _, queue: __, input: ___, ...run } = submissionOf("plan", undefined, options);
       return checked({ ...run, plan: plan.plan }, this.codec);
     });
@@ -159,6 +189,7 @@ export class Client {
   async submitMany<const R extends readonly NewRun<any>[]>(
     runs: R,
   ): Promise<{ -readonly [K in keyof R]: Submitted<R[K] extends NewRun<infer O> ? O : unknown> }> {
+    checkRuns(runs);
     const results = await this.#submissions.submitAll(
       runs.map(({ run }, place) => checked(run, this.codec, ` (run ${place} of submitMany)`)),
     );
@@ -190,6 +221,10 @@ export class Client {
 
   /** Runs, the newest first. Pages are read as they are needed. */
   async *runs(filters: RunFilters = {}): AsyncGenerator<Run> {
+    checkOptions("`runs`", filters, RUN_FILTERS, {
+      status: "pass `state`",
+      labels: "pass `label`: `name=value`",
+    });
     const { since, until, ...rest } = filters;
     let cursor: string | null | undefined;
     do {
@@ -225,6 +260,13 @@ export class Client {
   async [Symbol.asyncDispose](): Promise<void> {
     this.close();
   }
+}
+
+function checkRuns(runs: unknown): void {
+  const isRun = (run: unknown) => isObject(run) && "run" in run;
+  if (Array.isArray(runs) && runs.every(isRun)) return;
+  const what = Array.isArray(runs) ? `an array with ${shown(runs.find((run) => !isRun(run)))}` : shown(runs);
+  throw new Setup(`submitMany was given ${what}`, 'pass an array of what `newRun(greet, "Ada")` returns');
 }
 
 /** A plan with the inputs of its steps in stored form. */

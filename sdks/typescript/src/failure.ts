@@ -4,7 +4,7 @@
  * The coordinator decides whether there is another attempt; a failure only says what happened. Code throws one of
  * these to name a category; every other error is USER_CODE, which is retried.
  */
-import { CallFailed, StepFailed } from "./errors.js";
+import { CallFailed, Setup, StepFailed } from "./errors.js";
 import { encode } from "./json.js";
 import { describe, stacksOf } from "./thrown.js";
 import type { ErrorCategory } from "./wire.js";
@@ -13,6 +13,15 @@ import type { ErrorCategory } from "./wire.js";
 const MESSAGE_BYTES_MAX = 4 * 1024;
 /** The coordinator's limit of a stack trace, in bytes. */
 const STACK_BYTES_MAX = 32 * 1024;
+
+const CATEGORIES: ReadonlySet<ErrorCategory> = new Set([
+  "USER_CODE",
+  "DATA_QUALITY",
+  "INFRASTRUCTURE",
+  "TIMEOUT",
+  "CONFIGURATION",
+  "CANCELLED",
+]);
 
 /** A failure as it stands in a checkpoint or report. */
 export interface FailureRecord {
@@ -47,7 +56,15 @@ export class Failure extends Error {
   readonly isHandBack: boolean = false;
 
   constructor(category: ErrorCategory, message: string, options: FailureOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(
+      message || "it failed, and no message says why",
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
+    if (!CATEGORIES.has(category))
+      throw new Setup(
+        `\`${String(category)}\` is no category of failures`,
+        `use one of ${[...CATEGORIES].join(", ")}`,
+      );
     this.category = category;
     this.reason = options.reason;
     this.retryable = options.retryable;

@@ -5,11 +5,24 @@
  * numbers in every attempt. It does no I/O; only the work of a step does.
  */
 
+import { checkOptions, shown } from "./checks.js";
 import { firstNumber } from "./engine/draw.js";
 import { inner, isName } from "./engine/key.js";
 import { encodeResult, sealedResult } from "./engine/run.js";
 import { misuse, Place } from "./engine/stop.js";
-import { StepFailed } from "./errors.js";
+import { Setup, StepFailed } from "./errors.js";
+import {
+  APPROVAL_OPTIONS,
+  checkBranch,
+  checkCall,
+  checkEffect,
+  checkMap,
+  checkMembers,
+  checkName,
+  checkRace,
+  checkSignal,
+  checkStep,
+} from "./flow/checks.js";
 import { AllCall, BranchCall, MapCall, type Settled, valuesOf } from "./flow/groups.js";
 import {
   ApprovalCall,
@@ -28,7 +41,7 @@ import type { Log } from "./log.js";
 import { SILENT } from "./log.js";
 import type { RunOptions } from "./options.js";
 import type { StandardSchemaV1 } from "./schema.js";
-import type { Span } from "./span.js";
+import { isSpan, type Span } from "./span.js";
 import { type Arguments, submissionOf, type Task } from "./task.js";
 
 /** What an operation gives. */
@@ -60,6 +73,7 @@ export class Flow {
    * and `work` is not called. The work may await whatever it likes.
    */
   step<T>(name: string, work: (step: Step) => T | PromiseLike<T>, options: StepOptions = {}): Operation<T> {
+    checkStep(name, work, options);
     return new StepCall<T>(this.#scope, name, work, options, new Place(this.step));
   }
 
@@ -68,6 +82,13 @@ export class Flow {
   sleep(name: string, span: Span): Wait<void>;
   sleep(name: string | Span, span?: Span): Wait<void> {
     const at = new Place(this.sleep);
+    if (!isSpan(typeof name === "string" ? span : name)) {
+      const given = typeof name === "string" ? span : name;
+      throw new Setup(
+        `flow.sleep was given ${shown(given)} as its span`,
+        "pass a span such as { minutes: 5 }",
+      );
+    }
     return typeof name === "string"
       ? new SleepCall(this.#scope, at, name, span as Span)
       : new SleepCall(this.#scope, at, undefined, name);
@@ -75,16 +96,20 @@ export class Flow {
 
   /** Waits for a signal of this name, and takes the oldest one that was not taken. */
   signal<T = unknown>(name: string, schema?: StandardSchemaV1<any, T>): SignalCall<T> {
+    checkSignal(name, schema);
     return new SignalCall<T>(this.#scope, new Place(this.signal), name, schema);
   }
 
   /** Asks people, and waits without a worker until they have decided. A rejection is a value, like an approval. */
   approval(name: string, options: ApprovalOptions = {}): ApprovalCall {
+    checkName("approval", name);
+    checkOptions(`approval \`${name}\``, options, APPROVAL_OPTIONS);
     return new ApprovalCall(this.#scope, new Place(this.approval), name, options);
   }
 
   /** Sends something to a registered endpoint, once. Ask for `.delivered()` to wait until it has arrived. */
   effect(name: string, effect: Effect): EffectCall {
+    checkEffect(name, effect);
     return new EffectCall(this.#scope, new Place(this.effect), name, effect);
   }
 
@@ -97,12 +122,14 @@ export class Flow {
   /** Starts a child run for each item and waits for all of them. The results have the order of the items. */
   map<I, O>(task: Task<I, O>, items: readonly I[], options: RunOptions & { max?: number } = {}): MapCall<O> {
     const at = new Place(this.map);
+    checkMap(items, options);
     const { max = Number.POSITIVE_INFINITY, ...rest } = options;
     const calls = items.map((item) => this.#child<O>(task, item, rest, at));
     return new MapCall<O>(this.#scope, at, nameOf(task), calls, max);
   }
 
   #child<O>(task: Task, input: unknown, options: RunOptions | undefined, at: Place): ChildCall<O> {
+    checkCall(task);
     const run = () =>
       submissionOf(
         task,
@@ -114,12 +141,14 @@ export class Flow {
 
   /** Code with a cursor of its own, to give to `all`. Until it has ended, this flow can do nothing else. */
   branch<T>(name: string, code: (flow: Flow) => PromiseLike<T>): Operation<T> {
+    checkBranch(name, code);
     const run = (scope: Scope) => code(new Flow(scope, this.#log));
     return new BranchCall<T>(this.#scope, new Place(this.branch), name, run);
   }
 
   /** Waits for all of them, and then gives every result, or throws the first failure by place. */
   all<const M extends readonly Operation<any>[]>(members: M): Operation<Results<M>> {
+    checkMembers("all", members);
     const all = new AllCall(this.#scope, new Place(this.all), members);
     return new Mapped(this.#scope, all, (ends) => valuesOf(ends) as Results<M>);
   }
@@ -128,11 +157,13 @@ export class Flow {
   allSettled<const M extends readonly Operation<any>[]>(
     members: M,
   ): Operation<{ -readonly [K in keyof M]: Settled<ResultOf<M[K]>> }> {
+    checkMembers("allSettled", members);
     return new AllCall(this.#scope, new Place(this.allSettled), members) as unknown as Operation<never>;
   }
 
   /** Waits for the first of them: signals, sleeps, calls, approvals and deliveries, each under a name. */
   any<const M extends Record<string, Wait<any>>>(members: M): Operation<Winner<M>> {
+    checkRace(members);
     return new AnyCall(this.#scope, new Place(this.any), members) as unknown as Operation<Winner<M>>;
   }
 

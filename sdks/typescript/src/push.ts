@@ -8,10 +8,22 @@
  */
 import { openSender } from "#transport";
 import { Calls } from "./calls.js";
+import {
+  anything,
+  callable,
+  checkOptions,
+  isObject,
+  mustBe,
+  type Shape,
+  shown,
+  text,
+  texts,
+  whole,
+} from "./checks.js";
 import { Client } from "./client.js";
 import type { Ctx, StopReason } from "./context.js";
 import { runAsCurrent } from "./current.js";
-import { Refused } from "./errors.js";
+import { Refused, Setup } from "./errors.js";
 import { Failure } from "./failure.js";
 import { Flow } from "./flow.js";
 import type { Called } from "./io/messages.js";
@@ -20,7 +32,7 @@ import { usableMs } from "./lease.js";
 import { type LogSink, logTo, standardSink } from "./log.js";
 import { BUFFER_BYTES_MAX, LogBuffer, LogSwitch, textOf } from "./log-buffer.js";
 import { type Amounts, added, checkedPct } from "./options.js";
-import { openedInput, readInput, type Task } from "./task.js";
+import { checkTask, openedInput, readInput, type Task } from "./task.js";
 import { PushVerifier, RecentIds, VerifyError } from "./webhooks.js";
 import type { BudgetLeft, CheckpointAck, Envelope, HeartbeatAck } from "./wire.js";
 import { Stopped } from "./worker/attempt.js";
@@ -55,8 +67,35 @@ const RETRY_AFTER_SECONDS = 1;
 const CALL_TRIES = 4;
 
 export function push(options: PushOptions): PushHandler {
+  checkPush(options);
   const receiver = new Receiver(options);
   return (request) => receiver.receive(request);
+}
+
+const PUSH_OPTIONS: Shape<PushOptions> = {
+  tasks: anything,
+  secret: mustBe(
+    "a text or an array of texts",
+    (value) => typeof value === "string" || texts(value, "") === undefined,
+  ),
+  url: text,
+  name: text,
+  concurrency: whole,
+  client: anything,
+  onLog: callable,
+};
+
+function checkPush(options: unknown): void {
+  const example = "write `push({ tasks: [greet], url })`";
+  if (!isObject(options) || Array.isArray(options))
+    throw new Setup(`push was given ${shown(options)}`, example);
+  checkOptions("push", options, PUSH_OPTIONS);
+  const { tasks, url } = options as Partial<PushOptions>;
+  if (!Array.isArray(tasks) || tasks.length === 0)
+    throw new Setup(`the tasks of push are ${shown(tasks)}`, example);
+  for (const task of tasks) checkTask(task);
+  if (url === undefined || url === "")
+    throw new Setup("push has no url", "pass the URL of the endpoint, exactly as it was registered");
 }
 
 class Receiver {

@@ -4,9 +4,11 @@
  * A handle is an id and a client. It keeps nothing of the run, so it never goes stale, and dropping it has no effect.
  */
 import type { Calls } from "./calls.js";
+import { signal as abortSignal, checkOptions, flag, schema, span, text, whole } from "./checks.js";
 import { type Codec, opened, sealed } from "./codec.js";
 import { OutputUnreadable, RunFailed, TimedOut } from "./errors.js";
 import { encode, plain, Unreadable, writeChecked } from "./json.js";
+import { budget as budgetCheck } from "./option-checks.js";
 import { type Budget, budgetOf } from "./options.js";
 import { orSetup, sendable } from "./payload.js";
 import { queryOf } from "./routes.js";
@@ -44,6 +46,8 @@ export interface WaitOptions {
   signal?: AbortSignal;
 }
 
+const WAIT_OPTIONS = { timeout: span, signal: abortSignal, schema };
+
 /** What the handles of one client share. */
 export interface Connection {
   calls: Calls;
@@ -70,7 +74,9 @@ export class RunHandle<O = unknown> {
     return this.#until(options, (leftMs) => waits.alone(this.id, leftMs, options.signal));
   }
 
-  async #until({ timeout }: WaitOptions, look: (leftMs: number) => Promise<Run>): Promise<Run> {
+  async #until(options: WaitOptions, look: (leftMs: number) => Promise<Run>): Promise<Run> {
+    checkOptions("the wait", options, WAIT_OPTIONS);
+    const { timeout } = options;
     const until =
       timeout === undefined ? Number.POSITIVE_INFINITY : performance.now() + milliseconds(timeout);
     for (;;) {
@@ -99,6 +105,7 @@ export class RunHandle<O = unknown> {
 
   /** Asks the run to stop. With `now` the worker's lease is revoked and the run ends at once. */
   cancel(options: { reason?: string; now?: boolean } = {}): Promise<CancelAccepted> {
+    checkOptions("cancel", options, { reason: text, now: flag }, { force: "pass `now: true`" });
     const { reason, now } = options;
     return this.#post("/cancel", {
       ...(reason === undefined ? {} : { reason }),
@@ -134,6 +141,7 @@ export class RunHandle<O = unknown> {
   async fork(
     options: { budget?: Budget; fromStep?: string; idempotencyKey?: string } = {},
   ): Promise<RunHandle<O>> {
+    checkOptions("fork", options, { budget: budgetCheck, fromStep: text, idempotencyKey: text });
     const { budget, fromStep, idempotencyKey } = options;
     const body = { ...(budget ? { budget: budgetOf(budget) } : {}), ...(fromStep ? { fromStep } : {}) };
     return this.#another("/fork", body, idempotencyKey);
@@ -166,6 +174,7 @@ export class RunHandle<O = unknown> {
   async *history(
     options: { follow?: boolean; after?: number; signal?: AbortSignal } = {},
   ): AsyncGenerator<HistoryEntry> {
+    checkOptions("history", options, { follow: flag, after: whole, signal: abortSignal });
     let after = options.after ?? 0;
     for (;;) {
       const waitMs = options.follow ? WAIT_MS_MAX : 0;

@@ -4,11 +4,33 @@
  * The type of a task carries the types of its input and output, so `submit` and `call` are checked against it. A task
  * does nothing by itself: a `Worker` runs it, a `Client` submits it, a flow calls it.
  */
+
+import {
+  anything,
+  checkOptions,
+  flag,
+  oneOf,
+  type Shape,
+  shown,
+  span,
+  text,
+  texts,
+  whole,
+} from "./checks.js";
 import { type Codec, opened } from "./codec.js";
 import type { Ctx } from "./context.js";
+import { Setup } from "./errors.js";
 import { Failure } from "./failure.js";
 import type { Flow } from "./flow.js";
 import { plain, Unreadable } from "./json.js";
+import {
+  DURABLE_DEFINITION,
+  RUN_HINTS,
+  RUN_OPTIONS,
+  TASK_DEFINITION,
+  TASK_HINTS,
+  TASK_OPTIONS,
+} from "./option-checks.js";
 import { type RunOptions, submission, type TaskOptions } from "./options.js";
 import { SchemaRefused, type StandardSchemaV1, validate } from "./schema.js";
 import { optionalMilliseconds, type Span } from "./span.js";
@@ -63,6 +85,7 @@ export function task<I = void, O = unknown, W = I>(
   options: TaskOptions & { input?: StandardSchemaV1<W, I>; isolate?: boolean },
   fn: (input: I, ctx: Ctx) => O,
 ): Task<W, Awaited<O>> {
+  checkDefinition("task", kind, options, fn, TASK_DEFINITION);
   const { input: schema, isolate = false, ...rest } = options;
   return define(kind, rest, { type: "task", isolate, schema, run: fn as TaskCode["run"] });
 }
@@ -78,21 +101,40 @@ export function durable<I = void, O = unknown, W = I>(
   options: TaskOptions & { input?: StandardSchemaV1<W, I>; builds?: Builds },
   fn: (flow: Flow, input: I) => Promise<O>,
 ): Task<W, Awaited<O>> {
+  checkDefinition("durable", kind, options, fn, DURABLE_DEFINITION);
   const { input: schema, builds, ...rest } = options;
   return define(kind, rest, { type: "durable", builds, schema, run: fn as DurableCode["run"] });
 }
 
 /** Names a kind whose code is elsewhere, maybe in another language. */
 export function kind<I = unknown, O = unknown>(name: string, options: TaskOptions = {}): Task<I, O> {
+  checkOptions(`kind \`${String(name)}\``, options, TASK_OPTIONS, TASK_HINTS);
   return define(name, options, undefined);
+}
+
+/** What is wrong with a definition is told where it stands, and not where a worker runs it. */
+function checkDefinition(as: string, kind: unknown, options: unknown, fn: unknown, shape: Shape<any>): void {
+  const example = `${as}("greet", { queue: "mail" }, async (${as === "task" ? "input, ctx" : "flow, input"}) => …)`;
+  if (typeof kind !== "string") throw new Setup(`the kind is ${shown(kind)}`, `write ${example}`);
+  if (typeof options === "function") throw new Setup(`${as} \`${kind}\` has no options`, `write ${example}`);
+  checkOptions(`${as} \`${kind}\``, options, shape, TASK_HINTS);
+  if (fn === undefined) {
+    throw new Setup(
+      `${as} \`${kind}\` has no function`,
+      `write ${example}, or \`kind("${kind}")\` if its code is elsewhere`,
+    );
+  }
+  if (typeof fn !== "function")
+    throw new Setup(`the code of ${as} \`${kind}\` is ${shown(fn)}`, `write ${example}`);
+  if (/Generator/.test(fn.constructor.name))
+    throw new Setup(`the code of ${as} \`${kind}\` is a generator`, "pass a function or an async function");
 }
 
 const KIND = /^[A-Za-z0-9._:/-]{1,128}$/;
 
 function define<I, O>(kind: string, options: TaskOptions, code: Code | undefined): Task<I, O> {
-  if (!KIND.test(kind)) {
-    throw new TypeError(`\`${kind}\` is no kind: use letters, digits and . _ : / - (up to 128)`);
-  }
+  if (typeof kind !== "string" || !KIND.test(kind))
+    throw new Setup(`\`${String(kind)}\` is no kind`, "use letters, digits and . _ : / - (up to 128)");
   return Object.freeze({ kind, options, code });
 }
 
@@ -113,8 +155,25 @@ export function isTask(value: unknown): value is Task {
   );
 }
 
+/** A task that is none, in a program without a type checker or with modules that import each other. */
+export function checkTask(task: unknown): asserts task is Task | string {
+  if (typeof task === "string" || isTask(task)) return;
+  const nextStep =
+    task === undefined
+      ? "pass what `task()`, `durable()` or `kind()` returned; a module that is imported in a circle has not made it yet"
+      : "pass what `task()`, `durable()` or `kind()` returned, or the name of a kind";
+  throw new Setup(`${shown(task)} is no task`, nextStep);
+}
+
 /** The submission of a task, or of a kind by its name. */
 export function submissionOf(task: Task | string, input: unknown, options: RunOptions = {}): SubmitRun {
+  checkTask(task);
+  checkOptions(
+    `a run of \`${typeof task === "string" ? task : task.kind}\``,
+    options,
+    RUN_OPTIONS,
+    RUN_HINTS,
+  );
   if (typeof task === "string") return submission(task, input, { queue: DEFAULT_QUEUE, ...options });
   return submission(task.kind, input, { queue: queueOf(task), ...task.options, ...options });
 }
@@ -178,6 +237,23 @@ export interface PlanStepOptions {
   when?: unknown;
 }
 
+const PLAN_STEP_OPTIONS: Shape<PlanStepOptions> = {
+  dependsOn: texts,
+  queue: text,
+  always: flag,
+  gate: flag,
+  onError: oneOf("abort", "continue", "retry"),
+  maxAttempts: whole,
+  maxLostAttempts: whole,
+  retry: TASK_OPTIONS.retry,
+  lease: span,
+  heartbeatInterval: span,
+  cancelGrace: span,
+  deadline: span,
+  ceiling: anything,
+  when: anything,
+};
+
 export function plan(steps: readonly WirePlanStep[]): Plan {
   return { plan: { steps: [...steps] } };
 }
@@ -202,6 +278,8 @@ export function planStep(
   input?: unknown,
   options: PlanStepOptions = {},
 ): WirePlanStep {
+  checkTask(task);
+  checkOptions(`step \`${key}\` of the plan`, options, PLAN_STEP_OPTIONS, RUN_HINTS);
   const { queue, deadline, maxLostAttempts, cancelGrace, lease, heartbeatInterval, retry, ...rest } = options;
   const step: WirePlanStep = {
     key,

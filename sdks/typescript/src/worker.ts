@@ -8,6 +8,17 @@ import { hostname } from "node:os";
 import { Worker as Thread } from "node:worker_threads";
 
 import { announcementOf } from "./announcement.js";
+import {
+  anything,
+  callable,
+  checkOptions,
+  isObject,
+  mustBe,
+  type Shape,
+  shown,
+  span,
+  text,
+} from "./checks.js";
 import { Client } from "./client.js";
 import { Clock, clockBase } from "./clock.js";
 import { Setup, TenureError } from "./errors.js";
@@ -15,7 +26,7 @@ import { type IoOptions, SLOTS_MAX } from "./io/messages.js";
 import { IsolatePool, isIsolated, serveIsolated } from "./isolate.js";
 import { type LogSink, standardSink } from "./log.js";
 import { milliseconds, type Span } from "./span.js";
-import { isTask, queueOf, type Task } from "./task.js";
+import { checkTask, isTask, queueOf, type Task } from "./task.js";
 import { describe } from "./thrown.js";
 import { findTracing } from "./tracing.js";
 import type { WorkerEvent } from "./worker/events.js";
@@ -48,22 +59,54 @@ export interface WorkerOptions<S = unknown> {
   onStop?: (state: S) => void | Promise<void>;
 }
 
+const WORKER_OPTIONS: Shape<WorkerOptions> = {
+  tasks: anything,
+  client: mustBe("what `new Client()` returned", (value) => isObject(value) && "settings" in value),
+  name: text,
+  concurrency: mustBe(
+    `a whole number from 1 to ${SLOTS_MAX}`,
+    (value) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= SLOTS_MAX,
+  ),
+  shutdownTimeout: span,
+  cleanupTimeout: span,
+  onEvent: callable,
+  onLog: callable,
+  onStart: callable,
+  onStop: callable,
+};
+
+const WORKER_HINTS = {
+  queues: "a worker serves the queues of its tasks: give each task its `queue`",
+  queue: "a worker serves the queues of its tasks: give each task its `queue`",
+  url: "pass `client: new Client({ url })`",
+  apiKey: "pass `client: new Client({ apiKey })`",
+  handlers: "pass `tasks`",
+  state: "pass `onStart`, which returns the state",
+};
+
+/** What is passed as `tasks` in place of an object with them. */
+function checkWorker(options: unknown): void {
+  const example = "write `new Worker({ tasks: [greet] })`";
+  if (!isObject(options) || Array.isArray(options) || isTask(options))
+    throw new Setup(`a worker was given ${isTask(options) ? "a task" : shown(options)}`, example);
+  checkOptions("a worker", options, WORKER_OPTIONS, WORKER_HINTS);
+  const { tasks } = options as Partial<WorkerOptions>;
+  if (!Array.isArray(tasks)) {
+    const nextStep = isObject(tasks) && !isTask(tasks) ? "pass an array: `Object.values(tasks)`" : example;
+    throw new Setup(`the tasks of a worker are ${isTask(tasks) ? "one task" : shown(tasks)}`, nextStep);
+  }
+}
+
 export class Worker<S = unknown> {
   readonly #tasks: ReadonlyMap<string, Task>;
   readonly #queues: string[];
   readonly #options: WorkerOptions<S>;
 
   constructor(options: WorkerOptions<S>) {
+    checkWorker(options);
     this.#options = options;
     this.#tasks = byKind(options.tasks);
     this.#queues = [...new Set(options.tasks.map(queueOf))].sort();
-    const { concurrency } = options;
-    if (
-      concurrency !== undefined &&
-      !(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= SLOTS_MAX)
-    ) {
-      throw new Setup(`a concurrency of ${concurrency}`, `use a whole number from 1 to ${SLOTS_MAX}`);
-    }
     if (this.#queues.length > QUEUES_MAX || this.#tasks.size > KINDS_MAX) {
       throw new Setup(
         `tasks of ${this.#queues.length} queues and ${this.#tasks.size} kinds`,
@@ -229,8 +272,13 @@ function byKind(tasks: readonly Task[]): ReadonlyMap<string, Task> {
   const known = new Map<string, Task>();
   if (tasks.length === 0) throw new Setup("a worker without tasks", "pass at least one in `tasks`");
   for (const task of tasks) {
-    if (!isTask(task) || task.code === undefined) {
-      throw new Setup("a task without code", "pass what `task()` and `durable()` returned, not `kind()`");
+    checkTask(task);
+    if (typeof task === "string" || task.code === undefined) {
+      const name = typeof task === "string" ? task : task.kind;
+      throw new Setup(
+        `\`${name}\` has no code`,
+        "pass what `task()` and `durable()` returned; `kind()` and a name say only that the code is elsewhere",
+      );
     }
     if (known.has(task.kind)) throw new Setup(`two tasks of kind \`${task.kind}\``, "give each its own kind");
     known.set(task.kind, task);
