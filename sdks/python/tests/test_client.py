@@ -66,8 +66,8 @@ def test_a_refusal_is_raised_at_once(submit: Submit) -> None:
         assert len(stub.requests) == 1
     error = refused.value
     assert (error.code, error.field, error.retryable, error.status) == ("invalid_argument", "queue", False, 400)
-    assert error.docs
-    assert error.docs.endswith("invalid-argument")
+    assert error.docs == f"{stub.url}/errors/invalid-argument"
+    assert str(error) == f"it is invalid_argument (in `queue`); read {error.docs} [invalid_argument]"
 
 
 def test_an_unknown_outcome_has_a_class_of_its_own(submit: Submit) -> None:

@@ -231,7 +231,7 @@ def judge(address: Address, answer: Answer) -> Any:
     if 200 <= answer.status < 300 and parsed is not _NOT_JSON:
         return parsed
     if isinstance(parsed, dict) and isinstance(parsed.get("error"), str):
-        return _refuse(parsed, answer)
+        return _refuse(address, parsed, answer)
     text = answer.body[: 4 * _ECHO_CHARS_MAX].decode("utf-8", "replace")[:_ECHO_CHARS_MAX]
     raise Protocol(address.origin, answer.status, f"status {answer.status} with `{text}`")
 
@@ -239,13 +239,19 @@ def judge(address: Address, answer: Answer) -> Any:
 _NOT_JSON = object()
 
 
-def _refuse(problem: dict[str, Any], answer: Answer) -> Any:
+def _refuse(address: Address, problem: dict[str, Any], answer: Answer) -> Any:
     problem.setdefault("status", answer.status)
-    refusal: Any = {**problem}
+    refusal: Any = {**problem, "type": _page(address, problem)}
     error = UnknownOutcome(refusal) if problem["error"] == "unknown_outcome" else Refused(refusal)
     if error.retry_after is None:
         error.retry_after = answer.retry_after
     raise error
+
+
+def _page(address: Address, problem: Mapping[str, Any]) -> str:
+    """Where the coordinator serves the page of a code."""
+    page = str(problem.get("type") or "/errors/" + str(problem["error"]).replace("_", "-"))
+    return f"{address.origin}{address.prefix}{page}" if page.startswith("/") else page
 
 
 class Addresses:
@@ -308,12 +314,13 @@ def seconds(header: str | None) -> float | None:
         return None
 
 
-def run_refused(result: Any) -> RunRefused:
+def run_refused(address: Address, result: Any) -> RunRefused:
     """The refusal of one run of a batch."""
     problem: Any = {
         "error": result["error"],
         "message": result.get("message"),
         "field": result.get("field"),
         "status": 422,
+        "type": _page(address, result),
     }
     return RunRefused(problem)

@@ -335,7 +335,7 @@ class Submissions:
         except BaseException as error:
             results = [error] * len(batch)
         for each, result in zip(batch, results, strict=True):
-            _settle(each.answer, result)
+            self._settle(each.answer, result)
         return None
 
     async def _one_by_one(self, batch: list[_Waiting]) -> None:
@@ -344,15 +344,14 @@ class Submissions:
                 result = await self._alone(each.run, each.key)
             except BaseException as error:
                 result = error
-            _settle(each.answer, result)
+            self._settle(each.answer, result)
 
-
-def _settle(answer: asyncio.Future[Any], result: Any) -> None:
-    if answer.done():
-        return
-    if isinstance(result, BaseException):
-        answer.set_exception(result)
-    elif result.get("error"):
-        answer.set_exception(_calls.run_refused(result))
-    else:
-        answer.set_result(result)
+    def _settle(self, answer: asyncio.Future[Any], result: Any) -> None:
+        if answer.done():
+            return
+        if isinstance(result, BaseException):
+            answer.set_exception(result)
+        elif result.get("error"):
+            answer.set_exception(_calls.run_refused(self._transport.address, result))
+        else:
+            answer.set_result(result)

@@ -133,7 +133,7 @@ class AsyncClient:
         for first, last in _batches(wires):
             answer = await self._transport.call(_calls.post("/v1/runs", {"runs": wires[first:last]}))
             for submission, result in zip(submissions[first:last], answer["results"], strict=True):
-                refusal = _calls.run_refused(result) if result.get("error") else None
+                refusal = _calls.run_refused(self._settings.addresses[0], result) if result.get("error") else None
                 results.append(refusal or self._handle(result, submission))
         return results
 

@@ -85,11 +85,12 @@ class Refused(TenureError):
     def __init__(self, problem: Problem) -> None:
         code = problem["error"]
         status = problem["status"]
+        docs = problem.get("type") or _DOCS + code.replace("_", "-")
         super().__init__(
             problem.get("message") or problem.get("detail") or code,
             code=code,
-            next_step=_NEXT_STEPS.get(code),
-            docs=problem.get("type") or _DOCS + code.replace("_", "-"),
+            next_step=_NEXT_STEPS.get(code) or f"read {docs}",
+            docs=docs,
             field=problem.get("field"),
             retryable=status in (429, 503),
         )
