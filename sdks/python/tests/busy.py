@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from tenure import Client, Ctx, Flow, Task, Worker, current, durable, task
+from tenure import Client, Ctx, Flow, Setup, Task, Worker, current, durable, task
 
 QUEUE = os.environ.get("TEST_QUEUE", "busy")
 BUSY_SECONDS = 3.0
@@ -81,6 +81,16 @@ def waits(ctx: Ctx) -> str:
     return "told" if ctx.wait_cancelled(2.5 * BUSY_SECONDS) else "kept"
 
 
+@task(queue=QUEUE, bind=True, lease=2, heartbeat_interval=0.5)
+def says_what_cannot_be_sent(ctx: Ctx) -> str:
+    ctx.progress(float("nan"), "half of a pair \ud800, a null \0 and much more" * 9000)
+    try:
+        ctx.spend(tokens=-1)
+    except Setup:
+        return "told" if ctx.wait_cancelled(BUSY_SECONDS) else "kept"
+    return "spent"
+
+
 class Slow:
     """A codec that asks a slow service, in the worker and for what an isolated task takes and returns."""
 
@@ -107,7 +117,13 @@ class Waiting(logging.Handler):
 
 
 LOCAL: list[Task[..., object]] = [blocks_the_loop, spins_in_threads, blocks_in_a_step, spins_in_a_step]
-ISOLATED: list[Task[..., object]] = [isolated_that_spins, isolated_that_logs, isolated_with_input, waits]
+ISOLATED: list[Task[..., object]] = [
+    isolated_that_spins,
+    isolated_that_logs,
+    isolated_with_input,
+    waits,
+    says_what_cannot_be_sent,
+]
 
 
 async def serve() -> None:

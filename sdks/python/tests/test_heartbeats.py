@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tenure import Client, Task
+from tenure import Client, Setup, Task
 from tenure._server import Server
+from tenure.options import Spend
+from tenure.testing import inline_ctx
 
 PROGRAM = Path(__file__).parent / "busy.py"
 PATIENCE = 60.0
@@ -59,6 +62,33 @@ def test_a_child_that_is_busy_keeps_its_lease(tenure_server: Server, name: str) 
 
     with serving(tenure_server, "handler") as found:
         kept(found, getattr(busy, name), "busy-handler")
+
+
+def test_what_code_says_costs_no_lease(tenure_server: Server) -> None:
+    """S3-66: text that is no Unicode, and amounts that are none, reach no heartbeat; work beside them goes on."""
+    import busy
+
+    with serving(tenure_server, "said") as found:
+        kept(found, busy.says_what_cannot_be_sent, "busy-said")
+
+
+@pytest.mark.parametrize("amount", [1.5, -1, 2**53, "7", None])
+def test_an_amount_that_is_none_is_told_in_the_code(amount: Any) -> None:
+    ctx = inline_ctx()
+    with pytest.raises(Setup, match="is no amount to spend"):
+        ctx.spend(tokens=amount)
+    assert ctx._lease.spent is None
+    ctx.spend(tokens=2**53 - 1)
+    ctx.spend(tokens=7)
+    assert ctx._lease.spent == Spend(tokens=2**53 - 1)
+
+
+def test_a_message_fits_a_heartbeat() -> None:
+    ctx: Any = inline_ctx()
+    ctx.progress(150, "x" * 10_000)
+    assert ctx._lease.progress == (100.0, "x" * 4096)
+    ctx.progress(None, ValueError("n\0 \ud800"))
+    assert ctx._lease.progress == (None, "n\ufffd ?")
 
 
 def test_a_codec_that_waits_keeps_the_leases_of_others(tenure_server: Server) -> None:

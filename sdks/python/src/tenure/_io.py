@@ -401,7 +401,8 @@ class Io(threading.Thread):
 
     async def call(self, path: str, body: str, batch: Sequence[Any], timeout: float | None = None) -> Answers:
         """One try of a call with many items: the answer of each, or None where nothing was decided."""
-        call = Call("POST", path, body.encode(), timeout=timeout or _calls.ANSWER_SECONDS)
+        # Whatever text an item has: one that is no Unicode must not cost the leases of the others.
+        call = Call("POST", path, body.encode("utf-8", "replace"), timeout=timeout or _calls.ANSWER_SECONDS)
         address = self._transport.address
         try:
             answer = await self._transport.call_once(call)

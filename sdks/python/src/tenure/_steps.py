@@ -21,7 +21,7 @@ from ._signature import result_hint
 from ._span import Span, milliseconds
 from .errors import Setup
 from .failure import Failure, StepFailed, from_json
-from .options import Left, Retry, Spend
+from .options import Left, Retry, Spend, spend_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -47,7 +47,7 @@ class Step:
 
     def spend(self, *, tokens: int = 0, cost_micros: int = 0, tool_calls: int = 0) -> None:
         """Adds to what this try used of the run's budget."""
-        self._spent = (self._spent or Spend()).plus(Spend(tokens, cost_micros, tool_calls))
+        self._spent = (self._spent or Spend()).plus(spend_of(tokens, cost_micros, tool_calls))
 
     def effect(self, effect: Effect) -> None:
         """Asks for an effect, which is recorded with the step if this try succeeds."""

@@ -13,7 +13,8 @@ from . import _json
 from ._lease import Lease, StopReason
 from ._log import level_word, text_of
 from .errors import Setup
-from .options import Left, Spend
+from .failure import MESSAGE_BYTES_MAX, cut
+from .options import Left, spend_of
 
 if TYPE_CHECKING:
     from .client import Client
@@ -119,12 +120,13 @@ class Ctx:
 
     def progress(self, percent: float | None = None, message: str | None = None) -> None:
         """Says how far the work is. It travels with heartbeats, at most every three seconds."""
-        self._lease.progress = (None if percent is None else min(100.0, max(0.0, percent)), message)
+        said = None if message is None else cut(str(message), MESSAGE_BYTES_MAX).replace("\0", "\ufffd")
+        self._lease.progress = (None if percent is None else min(100.0, max(0.0, float(percent))), said)
         self._lease.news = True
 
     def spend(self, *, tokens: int = 0, cost_micros: int = 0, tool_calls: int = 0) -> None:
         """Adds to what this attempt used of the run's budget."""
-        self._lease.spend(Spend(tokens, cost_micros, tool_calls))
+        self._lease.spend(spend_of(tokens, cost_micros, tool_calls))
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -53,6 +53,9 @@ class Failure(TenureError):
         partial_progress: object = None,
     ) -> None:
         self.message = cut(str(message), MESSAGE_BYTES_MAX)
+        reason = None if reason is None else cut(str(reason), MESSAGE_BYTES_MAX)
+        phase = None if phase is None else cut(str(phase), MESSAGE_BYTES_MAX)
+        retryable = None if retryable is None else bool(retryable)
         super().__init__(self.message, code=reason, retryable=retryable)
         self.category = category
         self.reason = reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,9 @@ from typing import Any, Literal, TypedDict
 
 from ._span import Span, instant, milliseconds
 from .errors import Setup
+
+#: The largest integer that every JSON parser keeps exactly.
+AMOUNT_MAX = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,30 @@ class Spend:
 
     def plus(self, more: Spend) -> Spend:
         """The sum."""
-        return Spend(self.tokens + more.tokens, self.cost_micros + more.cost_micros, self.tool_calls + more.tool_calls)
+        return Spend(
+            min(self.tokens + more.tokens, AMOUNT_MAX),
+            min(self.cost_micros + more.cost_micros, AMOUNT_MAX),
+            min(self.tool_calls + more.tool_calls, AMOUNT_MAX),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The form on the wire."""
         return {"tokens": self.tokens, "costMicros": self.cost_micros, "toolCalls": self.tool_calls}
+
+
+def spend_of(tokens: int, cost_micros: int, tool_calls: int) -> Spend:
+    """What code says that it used. Told here, in the code: a heartbeat with anything else would be refused."""
+    return Spend(_used("tokens", tokens), _used("cost_micros", cost_micros), _used("tool_calls", tool_calls))
+
+
+def _used(unit: str, amount: int) -> int:
+    try:
+        count = operator.index(amount)
+    except TypeError:
+        count = -1
+    if not 0 <= count <= AMOUNT_MAX:
+        raise Setup(f"{amount!r} is no amount to spend", next_step="pass a whole number, from 0", field=unit)
+    return count
 
 
 @dataclass(frozen=True, slots=True)
