@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tenure import Ctx, RunFailed, Setup, Worker, _json, task
-from tenure._isolated import _executed, _Link
+from tenure._isolated import _executed, _Link, _LinkHandler
 from tenure._lease import Clock, Lease
 from tenure._server import Server
 
@@ -60,6 +61,31 @@ def test_what_a_child_logs_is_said_once(variables: dict[str, str], tmp_path: Pat
     with serving(tenure_server, tmp_path / "journal", **variables) as submit:
         submit().result(timeout=PATIENCE)
     assert (tmp_path / "errors").read_text().count("logged in a child") == 1
+
+
+class Frames:
+    """The child's end of the socket: keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def send(self, frame: Any) -> None:
+        self.sent.append(frame)
+
+
+def test_a_traceback_is_passed_on_and_a_bad_record_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    link: Any = Frames()
+    logger = logging.Logger("child")
+    logger.addHandler(_LinkHandler(link))
+    try:
+        raise ValueError("no such order")
+    except ValueError:
+        logger.exception("order %d", 7)
+    logger.error("%d orders", "many")
+    [told] = link.sent
+    assert told["log"]["message"].startswith("order 7\nTraceback")
+    assert told["log"]["message"].endswith("ValueError: no such order")
 
 
 @pytest.mark.parametrize(

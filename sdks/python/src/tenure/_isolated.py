@@ -245,6 +245,10 @@ class _LinkHandler(logging.Handler):
         self._link = link
 
     def emit(self, record: logging.LogRecord) -> None:
-        extra = {name: getattr(record, name) for name in ("run_id", "attempt", "kind") if hasattr(record, name)}
-        told = {"name": record.name, "level": record.levelno, "message": record.getMessage(), "extra": extra}
-        self._link.send({"log": told})
+        try:
+            extra = {name: getattr(record, name) for name in ("run_id", "attempt", "kind") if hasattr(record, name)}
+            # With the traceback of an exception, which cannot travel itself.
+            told = {"name": record.name, "level": record.levelno, "message": self.format(record), "extra": extra}
+            self._link.send({"log": told})
+        except Exception:
+            self.handleError(record)
