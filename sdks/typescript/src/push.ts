@@ -93,7 +93,14 @@ function checkPush(options: unknown): void {
   const { tasks, url } = options as Partial<PushOptions>;
   if (!Array.isArray(tasks) || tasks.length === 0)
     throw new Setup(`the tasks of push are ${shown(tasks)}`, example);
-  for (const task of tasks) checkTask(task);
+  for (const task of tasks) {
+    checkTask(task);
+    if (typeof task !== "string" && task.code?.type === "task" && task.code.isolate)
+      throw new Setup(
+        `\`${task.kind}\` is isolated, and a push has no child to run it in`,
+        "define it without `isolate`, or let a worker poll for it",
+      );
+  }
   if (url === undefined || url === "")
     throw new Setup("push has no url", "pass the URL of the endpoint, exactly as it was registered");
 }

@@ -23,7 +23,8 @@ import { Client } from "./client.js";
 import { Clock, clockBase } from "./clock.js";
 import { Setup, TenureError } from "./errors.js";
 import { type IoOptions, SLOTS_MAX } from "./io/messages.js";
-import { IsolatePool, isIsolated, serveIsolated } from "./isolate.js";
+import { IsolatePool, kindsOf } from "./isolate.js";
+import { isIsolated, serveIsolated } from "./isolated.js";
 import { type LogSink, standardSink } from "./log.js";
 import { milliseconds, type Span } from "./span.js";
 import { checkTask, isTask, queueOf, type Task } from "./task.js";
@@ -53,9 +54,9 @@ export interface WorkerOptions<S = unknown> {
   cleanupTimeout?: Span;
   onEvent?: (event: WorkerEvent) => void;
   onLog?: LogSink;
-  /** Runs before the first poll. What it returns is `ctx.state`. */
+  /** Runs before the first poll, and in each child that runs isolated tasks. What it returns is `ctx.state`. */
   onStart?: () => S | Promise<S>;
-  /** Runs after the last report. */
+  /** Runs after the last report, and at the end of each such child, unless that is killed. */
   onStop?: (state: S) => void | Promise<void>;
 }
 
@@ -118,12 +119,14 @@ export class Worker<S = unknown> {
   /** Works until it is told to stop. Throws if the coordinator refuses it, or if all its slots are stuck. */
   async run(options: { signal?: AbortSignal } = {}): Promise<void> {
     const client = this.#options.client ?? new Client();
-    const state = (await this.#options.onStart?.()) as S;
-    if (isIsolated()) return serveIsolated(this.#tasks, client, state);
+    const onStart = async () => (await this.#options.onStart?.()) as S;
+    const onStop = async (state: S) => this.#options.onStop?.(state);
+    if (isIsolated()) return serveIsolated({ tasks: this.#tasks, client, onStart, onStop });
+    const state = await onStart();
     try {
       await this.#work(client, state, options.signal);
     } finally {
-      await this.#options.onStop?.(state);
+      await onStop(state);
     }
   }
 
@@ -142,7 +145,7 @@ export class Worker<S = unknown> {
       workerData: io,
       name: "tenure-io",
     });
-    const isolate = new IsolatePool(cleanupMs);
+    const isolate = new IsolatePool(cleanupMs, kindsOf(this.#tasks.keys()));
     const around = {
       client,
       state,

@@ -68,6 +68,7 @@ it("takes `.ts` files on a Node that strips types, and an older one is told so",
     module,
     `import { task } from "@tenure/sdk";
 export const double = task("double", { queue: "typed" }, async (n: number): Promise<number> => 2 * n);
+export const alone = task("alone", { queue: "typed", isolate: true }, async (): Promise<boolean> => process.env["TENURE_ISOLATED"] === "3");
 `,
   );
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
@@ -79,5 +80,6 @@ export const double = task("double", { queue: "typed" }, async (n: number): Prom
   if (node === process.execPath && major < 23) return;
   const { worker } = start(node, module);
   expect(await client.submit("double", 21, { queue: "typed" }).result(LIMIT)).toBe(42);
+  expect(await client.submit("alone", null, { queue: "typed" }).result(LIMIT)).toBe(true);
   expect(await end(worker, "SIGTERM")).toBe(0);
 }, 180_000);
