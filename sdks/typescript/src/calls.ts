@@ -31,6 +31,8 @@ export interface Call {
   /** How long the server holds the call open. */
   waitMs?: number | undefined;
   timeoutMs?: number | undefined;
+  /** Instead of the client's: 0 where each call makes something. */
+  retries?: number | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -95,7 +97,7 @@ export class Calls {
     for (let tries = 0; ; tries++) {
       const tried = await this.once(call);
       if (!("error" in tried)) return tried;
-      if (!tried.error.retryable || tries >= this.retries) throw tried.error;
+      if (!tried.error.retryable || tries >= (call.retries ?? this.retries)) throw tried.error;
       await pause(this.#pauseMs(tries, tried), call.signal);
     }
   }

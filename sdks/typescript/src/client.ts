@@ -8,16 +8,15 @@ import { openSender } from "#transport";
 import { Calls } from "./calls.js";
 import { anything, checkOptions, date, isObject, type Shape, shown, text, whole } from "./checks.js";
 import { type Codec, sealed, sealedParts } from "./codec.js";
+import { Artifacts, Deployments } from "./deployments.js";
 import { Refused, Setup } from "./errors.js";
 import { write } from "./json.js";
 import type { RunOptions } from "./options.js";
 import { orSetup, sendable } from "./payload.js";
 import {
   Approvals,
-  Artifacts,
   Audit,
   Budgets,
-  Deployments,
   Effects,
   Endpoints,
   FlowKeys,
@@ -27,6 +26,7 @@ import {
   Queues,
   Recovery,
   Schedules,
+  SetAside,
   Workers,
 } from "./resources.js";
 import { queryOf } from "./routes.js";
@@ -123,6 +123,7 @@ export class Client {
   readonly kinds: Kinds;
   readonly limits: Limits;
   readonly flowKeys: FlowKeys;
+  readonly setAside: SetAside;
   readonly audit: Audit;
   /** For the worker, which opens connections of its own. */
   readonly settings: Settings;
@@ -155,6 +156,7 @@ export class Client {
     this.kinds = new Kinds(calls);
     this.limits = new Limits(calls);
     this.flowKeys = new FlowKeys(calls);
+    this.setAside = new SetAside(calls);
     this.audit = new Audit(calls);
   }
 

@@ -225,119 +225,6 @@ export class Approvals extends Resource {
   }
 }
 
-export class Deployments extends Resource {
-  constructor(calls: Calls) {
-    super(calls, "/v1/deployments");
-  }
-
-  list(): AsyncGenerator<wire.DeploymentView> {
-    return this.pages<wire.DeploymentList, wire.DeploymentView>("", {}, (page) => page.deployments);
-  }
-
-  get(name: string): Promise<wire.DeploymentView> {
-    return this.read(pathOf(name));
-  }
-
-  /** What `apply` would change. */
-  plan(name: string, topology: unknown): Promise<wire.TopologyPlan> {
-    return this.send(`${pathOf(name)}/plan`, { topology });
-  }
-
-  apply(name: string, topology: unknown): Promise<wire.DeploymentView> {
-    return this.send(pathOf(name), { topology });
-  }
-
-  pause(name: string): Promise<wire.DeploymentView> {
-    return this.send(`${pathOf(name)}/pause`, {});
-  }
-
-  resume(name: string): Promise<wire.DeploymentView> {
-    return this.send(`${pathOf(name)}/resume`, {});
-  }
-
-  delete(name: string): Promise<wire.DeploymentView> {
-    return this.send(`${pathOf(name)}/delete`, {});
-  }
-
-  requestEvent(name: string, type: string, key: string): Promise<wire.EventRequested> {
-    return this.send(`${pathOf(name)}/events`, { type, key });
-  }
-
-  async claims(name: string): Promise<wire.ClaimView[]> {
-    return (await this.read<wire.ClaimList>(`${pathOf(name)}/claims`)).claims;
-  }
-
-  workOrders(
-    name: string,
-    options: { state?: wire.WorkOrderState } = {},
-  ): AsyncGenerator<wire.WorkOrderView> {
-    return this.pages<wire.WorkOrderList, wire.WorkOrderView>(
-      `${pathOf(name)}/workorders`,
-      options,
-      (page) => page.workOrders,
-    );
-  }
-
-  pauseStates(
-    name: string,
-    options: { state?: wire.PauseStateState } = {},
-  ): AsyncGenerator<wire.PauseStateView> {
-    return this.pages<wire.PauseStateList, wire.PauseStateView>(
-      `${pathOf(name)}/pause-states`,
-      options,
-      (page) => page.pauseStates,
-    );
-  }
-
-  closePauseState(name: string, id: string): Promise<wire.PauseStateView> {
-    return this.send(`${pathOf(name)}/pause-states/close`, { id });
-  }
-}
-
-export class Artifacts extends Resource {
-  constructor(calls: Calls) {
-    super(calls, "/v1/deployments");
-  }
-
-  list(
-    deployment: string,
-    type: string,
-    options: { status?: string } = {},
-  ): AsyncGenerator<wire.ArtifactView> {
-    const path = pathOf(deployment, "artifacts", type);
-    return this.pages<wire.ArtifactList, wire.ArtifactView>(path, options, (page) => page.artifacts);
-  }
-
-  get(deployment: string, type: string, id: string): Promise<wire.ArtifactView> {
-    return this.read(pathOf(deployment, "artifacts", type, id));
-  }
-
-  create(deployment: string, type: string, id: string, fields?: unknown): Promise<wire.ArtifactView> {
-    return this.send(pathOf(deployment, "artifacts", type), defined({ id, fields }));
-  }
-
-  /** Lets it enter another status. `revision` refuses the change if there is a newer one. */
-  move(
-    deployment: string,
-    type: string,
-    id: string,
-    to: string,
-    options: { fields?: unknown; revision?: number } = {},
-  ): Promise<wire.ArtifactView> {
-    return this.send(`${pathOf(deployment, "artifacts", type, id)}/transition`, { to, ...defined(options) });
-  }
-
-  approve(
-    deployment: string,
-    type: string,
-    id: string,
-    to: string,
-    options: { fields?: unknown; revision?: number } = {},
-  ): Promise<wire.ArtifactView> {
-    return this.send(`${pathOf(deployment, "artifacts", type, id)}/approve`, { to, ...defined(options) });
-  }
-}
-
 export class Recovery extends Resource {
   constructor(calls: Calls) {
     super(calls, "/v1/recovery");
@@ -422,6 +309,14 @@ export class Keys extends Resource {
     return this.send("", options);
   }
 
+  /**
+   * Signs task tokens with a new key from now on. Older tokens are valid until they expire, except in an emergency. It is
+   * tried once: each call makes a key.
+   */
+  rotateSigning(options: { emergency?: boolean } = {}): Promise<wire.SigningRotated> {
+    return this.sendTo("/v1/signing-keys/rotate", defined(options), { retries: 0 });
+  }
+
   rotate(id: string, options: { overlap?: Span } = {}): Promise<wire.NewKey> {
     return this.send(`${pathOf(id)}/rotate`, defined({ overlapMs: optionalMilliseconds(options.overlap) }));
   }
@@ -479,6 +374,17 @@ export class Kinds extends Resource {
       yield* page.kinds;
       after = page.nextAfter;
     } while (after);
+  }
+}
+
+/** Tasks and messages that the answering server cannot continue, and why. */
+export class SetAside extends Resource {
+  constructor(calls: Calls) {
+    super(calls, "/v1/set-aside");
+  }
+
+  get(): Promise<wire.SetAside> {
+    return this.read();
   }
 }
 

@@ -1,5 +1,5 @@
 /** Paths and queries, and the calls that every resource makes. */
-import type { Calls } from "./calls.js";
+import type { Call, Calls } from "./calls.js";
 import { write } from "./json.js";
 import { orSetup } from "./payload.js";
 
@@ -29,10 +29,18 @@ export abstract class Resource {
     return this.calls.json({ method: "GET", path: `${this.base}${path}${queryOf(query)}` });
   }
 
-  protected async send<T>(path: string, body?: object): Promise<T> {
-    const text =
-      body === undefined ? undefined : orSetup(`what goes to ${this.base}${path}`, () => write(body));
-    return this.calls.json({ method: "POST", path: `${this.base}${path}`, body: text });
+  protected send<T>(path: string, body?: object): Promise<T> {
+    return this.sendTo(`${this.base}${path}`, body);
+  }
+
+  /** Sends to a path of its own, or with bounds of its own. */
+  protected async sendTo<T>(
+    path: string,
+    body: object | undefined,
+    bounds: Pick<Call, "retries" | "waitMs"> = {},
+  ): Promise<T> {
+    const text = body === undefined ? undefined : orSetup(`what goes to ${path}`, () => write(body));
+    return this.calls.json({ method: "POST", path, body: text, ...bounds });
   }
 
   /** Follows a cursor for as long as its reader wants more. */
