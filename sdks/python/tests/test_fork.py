@@ -15,6 +15,7 @@ from stub import Request, Stub
 
 from tenure import AsyncClient, Client, Setup
 from tenure._http import AsyncTransport
+from tenure._voice import voice
 
 PATIENCE = 30.0
 
@@ -86,6 +87,29 @@ def test_a_lock_that_was_held_does_not_stop_the_child() -> None:
         holder.join()
         assert told
         assert told[0].isdigit(), told
+
+
+def test_what_a_child_has_to_say_waits_for_no_lock_of_its_parent() -> None:
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with voice._changed:
+            held.set()
+            let_go.wait(PATIENCE)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(PATIENCE)
+
+    def say() -> str:
+        voice.warning("from a child")
+        voice.flush()
+        return "said"
+
+    told = in_child(say)
+    let_go.set()
+    holder.join()
+    assert told == "said"
 
 
 async def aversion(client: AsyncClient) -> str:

@@ -7,6 +7,7 @@ so it never calls one. Records that a slow handler leaves no room for are counte
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections import deque
@@ -22,6 +23,10 @@ class Voice:
 
     def __init__(self, name: str = "tenure") -> None:
         self._logger = logging.getLogger(name)
+        self.begin()
+
+    def begin(self) -> None:
+        """Has nothing to say yet."""
         self._records: deque[logging.LogRecord] = deque()
         self._left_out = 0
         self._changed = threading.Condition()
@@ -81,3 +86,7 @@ class Voice:
 
 #: One for the process, as loggers are.
 voice = Voice()
+
+if hasattr(os, "register_at_fork"):
+    # A child begins anew: a thread of the parent may have held the lock, and will never let it go here.
+    os.register_at_fork(after_in_child=voice.begin)
