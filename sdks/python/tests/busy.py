@@ -75,6 +75,13 @@ def isolated_with_input(value: str) -> str:
     return "kept"
 
 
+@task(queue=QUEUE, bind=True, isolate=True, cancel_grace=2)
+def isolated_that_goes_on(ctx: Ctx) -> None:
+    ctx.progress(0, "begun")
+    while True:
+        sum(range(200))
+
+
 @task(queue=QUEUE, bind=True, lease=2, heartbeat_interval=0.5)
 def waits(ctx: Ctx) -> str:
     assert current() is ctx
@@ -121,6 +128,7 @@ ISOLATED: list[Task[..., object]] = [
     isolated_that_spins,
     isolated_that_logs,
     isolated_with_input,
+    isolated_that_goes_on,
     waits,
     says_what_cannot_be_sent,
 ]

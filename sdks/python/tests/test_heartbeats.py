@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,21 @@ def test_a_child_that_is_busy_keeps_its_lease(tenure_server: Server, name: str) 
 
     with serving(tenure_server, "handler") as found:
         kept(found, getattr(busy, name), "busy-handler")
+
+
+def test_a_child_that_does_not_look_is_ended_when_its_run_is_cancelled(tenure_server: Server) -> None:
+    """S4-35: it ends within the grace period, and the run as cancelled."""
+    import busy
+
+    with serving(tenure_server, "cancel") as found:
+        run: Any = found.submit(busy.isolated_that_goes_on.options(queue="busy-cancel"))
+        end = time.monotonic() + PATIENCE
+        while (run.status().get("lease") or {}).get("message") != "begun":
+            assert time.monotonic() < end, "the child has not begun"
+            time.sleep(0.02)
+        run.cancel("enough")
+        ended = run.wait(timeout=PATIENCE)
+    assert (ended["state"], ended["attempt"]) == ("cancelled", 1)
 
 
 def test_what_code_says_costs_no_lease(tenure_server: Server) -> None:

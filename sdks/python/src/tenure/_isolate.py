@@ -135,12 +135,20 @@ class Isolates:
             self._io.loop.call_later(grace, child.kill, signal.SIGKILL)
         else:
             child.send({"stop": lease.stop_reason})
+            if lease.stop_reason == "CancelRequested":
+                # Half of the grace period is for the code, the other half for the report.
+                grace = attempt.envelope["cancelGracePeriodMs"] / 2000
+                self._io.loop.call_later(grace, self._kill_unless_ended, attempt)
 
     def kill(self, attempt: Attempt) -> None:
         """The child had its time."""
         child = self._busy.get(attempt.task_id)
         if child is not None:
             child.kill(signal.SIGKILL)
+
+    def _kill_unless_ended(self, attempt: Attempt) -> None:
+        if not attempt.is_ended:
+            self.kill(attempt)
 
     def close(self) -> None:
         """Ends all children, and waits until their shutdown hooks have run."""
