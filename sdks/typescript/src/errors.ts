@@ -53,6 +53,7 @@ const NEXT_STEPS: Record<string, string> = {
   forbidden: "use a key that has the role for this call",
   too_many_requests: "try again later",
   overloaded: "try again later",
+  approval_forbidden: "decide with the key of another person, who may decide it and did not ask",
   idempotency_key_reused: "use another idempotency key for another submission",
 };
 
