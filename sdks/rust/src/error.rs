@@ -39,7 +39,7 @@ pub enum Error {
     /// No server answered within the retries that [`crate::Retries`] allows.
     #[error("{}", no_response(url, source))]
     #[non_exhaustive]
-    Unreachable { url: String, source: Arc<reqwest::Error> },
+    Unreachable { url: String, source: Arc<NoAnswer> },
 
     /// The coordinator does not know whether the call took effect.
     #[error(
@@ -158,7 +158,34 @@ fn in_member(field: Option<&str>) -> String {
     field.map(|field| format!(" (member `{field}`)")).unwrap_or_default()
 }
 
-fn no_response(url: &str, source: &reqwest::Error) -> String {
+/// Why no answer came: the network, or the time that was given.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", if *is_connect { "no connection" } else { "no answer" })]
+pub struct NoAnswer {
+    is_connect: bool,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl NoAnswer {
+    /// Nothing was sent.
+    pub(crate) fn connecting(
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> NoAnswer {
+        NoAnswer { is_connect: true, source: source.into() }
+    }
+
+    /// The server may have got the call.
+    pub(crate) fn broken(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> NoAnswer {
+        NoAnswer { is_connect: false, source: source.into() }
+    }
+
+    /// Whether there was no connection, so that nothing was sent.
+    pub fn is_connect(&self) -> bool {
+        self.is_connect
+    }
+}
+
+fn no_response(url: &str, source: &NoAnswer) -> String {
     let cause = innermost(source);
     if source.is_connect() {
         format!(

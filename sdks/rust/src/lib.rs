@@ -51,6 +51,7 @@ mod artifact;
 mod budget;
 mod client;
 mod codec;
+mod connections;
 mod endpoint;
 mod endpoints;
 mod error;
@@ -92,7 +93,7 @@ pub use client::{
 };
 pub use codec::Codec;
 pub use endpoint::{Endpoint, OnDead};
-pub use error::Error;
+pub use error::{Error, NoAnswer};
 pub use flow_key::FlowKey;
 pub use new_run::NewRun;
 pub use payload::Unreadable;

@@ -8,26 +8,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, StatusCode, Url};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use reqwest::Url;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::Code;
 use wire::answers::Problem;
 
 use crate::Error;
+use crate::connections::{
+    CONNECT_TIMEOUT, Connections, IDLE_CONNECTIONS_MAX, IDLE_MAX, host_of, path_of,
+};
 use crate::endpoints::Endpoints;
+use crate::error::NoAnswer;
 use crate::root_certificates::RootCertificates;
 
-/// A coordinator on the same network accepts within milliseconds; this detects a black hole.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for an answer, in addition to the wait that the call asks for: the longest commit plus a
 /// reserve.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Below the server's idle timeout, so that a reused connection has rarely just been closed.
-const IDLE_CONNECTION: Duration = Duration::from_secs(30);
-/// Enough for all calls that a busy process has in flight.
-const IDLE_CONNECTIONS_MAX: usize = 256;
 /// The limit on `Retry-After`: a server may ask the client to wait, but must not hang it.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Enough of a foreign answer to recognise its sender.
@@ -93,7 +94,7 @@ pub(crate) struct Call {
     url: Url,
     authorization: HeaderValue,
     idempotency_key: Option<HeaderValue>,
-    body: Option<Vec<u8>>,
+    body: Option<Bytes>,
     timeout: Duration,
 }
 
@@ -116,7 +117,7 @@ impl Call {
     ) -> Result<Call, Error> {
         let body = serde_json::to_vec(body)
             .map_err(|source| Error::Setup(format!("the request has no JSON form: {source}")))?;
-        Ok(Call { method: Method::POST, body: Some(body), ..Call::get(url, authorization) })
+        Ok(Call { method: Method::POST, body: Some(body.into()), ..Call::get(url, authorization) })
     }
 
     /// The call is made with a task's token.
@@ -150,10 +151,72 @@ impl Call {
 /// [`Transport::with_new_connections`].
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
-    http: reqwest::Client,
+    http: Http,
     retries: Retries,
     root_certificates: RootCertificates,
     endpoints: Endpoints,
+}
+
+#[derive(Clone, Debug)]
+enum Http {
+    Direct(Connections),
+    /// For the proxy that the environment names.
+    Proxied(reqwest::Client),
+}
+
+/// The variables that name a proxy.
+const PROXY: [&str; 6] =
+    ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+
+impl Http {
+    fn new(root_certificates: &RootCertificates) -> Result<Http, Error> {
+        let tls = root_certificates.client_config()?;
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        if !PROXY.iter().any(is_set) {
+            return Ok(Http::Direct(Connections::new(tls)));
+        }
+        let http = reqwest::Client::builder()
+            .http1_only()
+            .tls_backend_preconfigured(tls)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_MAX)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .build();
+        let failed = |why| Error::Setup(format!("cannot create an HTTP client: {why}"));
+        http.map(Http::Proxied).map_err(failed)
+    }
+
+    async fn send(
+        &self,
+        url: &Url,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+    ) -> Result<Response<Bytes>, NoAnswer> {
+        match self {
+            Http::Direct(connections) => connections.call(url, request, limit).await,
+            Http::Proxied(client) => proxied(client, url, request, limit).await.map_err(|why| {
+                let why = why.without_url();
+                if why.is_connect() { NoAnswer::connecting(why) } else { NoAnswer::broken(why) }
+            }),
+        }
+    }
+}
+
+async fn proxied(
+    client: &reqwest::Client,
+    url: &Url,
+    request: Request<Full<Bytes>>,
+    limit: Duration,
+) -> Result<Response<Bytes>, reqwest::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.into_inner().unwrap_or_default();
+    let request = client.request(head.method, url.clone()).headers(head.headers).body(body);
+    let response = request.timeout(limit).send().await?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut answer = Response::new(response.bytes().await?);
+    (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+    Ok(answer)
 }
 
 impl Transport {
@@ -162,16 +225,7 @@ impl Transport {
         root_certificates: RootCertificates,
         endpoints: Endpoints,
     ) -> Result<Transport, Error> {
-        let http = reqwest::Client::builder()
-            .http1_only()
-            .tls_backend_preconfigured(root_certificates.client_config()?)
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_CONNECTION)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .user_agent(concat!("tenure-rust/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|source| Error::Setup(format!("cannot create an HTTP client: {source}")))?;
+        let http = Http::new(&root_certificates)?;
         Ok(Transport { http, retries, root_certificates, endpoints })
     }
 
@@ -243,34 +297,36 @@ impl Transport {
 
     async fn send(&self, call: &Call, endpoint: usize) -> Result<Answer, Failure> {
         let url = self.endpoints.url_at(&call.url, endpoint);
-        let no_response = |error| Failure::no_response(&url, error);
-        let response = self.request(call, &url).send().await.map_err(no_response)?;
-        let status = response.status();
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
-        let body = response.bytes().await.map_err(no_response)?;
-        Ok(Answer { status, retry_after, body: body.to_vec() })
+        let request = request(call, &url).map_err(Failure::setup)?;
+        let answered = self.http.send(&url, request, call.timeout).await;
+        let (head, body) = answered.map_err(|why| Failure::no_response(&url, why))?.into_parts();
+        let retry_after = head.headers.get(RETRY_AFTER).and_then(seconds);
+        Ok(Answer { status: head.status, retry_after, body })
     }
+}
 
-    fn request(&self, call: &Call, url: &Url) -> reqwest::RequestBuilder {
-        let mut request = self
-            .http
-            .request(call.method.clone(), url.clone())
-            .timeout(call.timeout)
-            .header(AUTHORIZATION, &call.authorization);
-        if let Some(key) = &call.idempotency_key {
-            request = request.header("Idempotency-Key", key);
-        }
-        if let Some(body) = &call.body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
-        }
-        request
+fn request(call: &Call, url: &Url) -> Result<Request<Full<Bytes>>, Error> {
+    let mut request = Request::builder()
+        .method(call.method.clone())
+        .uri(path_of(url))
+        .header(HOST, host_of(url))
+        .header(USER_AGENT, concat!("tenure-rust/", env!("CARGO_PKG_VERSION")))
+        .header(AUTHORIZATION, &call.authorization);
+    if let Some(key) = &call.idempotency_key {
+        request = request.header("Idempotency-Key", key);
     }
+    if call.body.is_some() {
+        request = request.header(CONTENT_TYPE, "application/json");
+    }
+    let body = Full::new(call.body.clone().unwrap_or_default());
+    let invalid = |why| Error::Setup(format!("`{url}` is not an address: {why}"));
+    request.body(body).map_err(invalid)
 }
 
 struct Answer {
     status: StatusCode,
     retry_after: Option<Duration>,
-    body: Vec<u8>,
+    body: Bytes,
 }
 
 struct Failure {
@@ -279,12 +335,13 @@ struct Failure {
 }
 
 impl Failure {
-    fn no_response(url: &Url, source: reqwest::Error) -> Failure {
+    fn no_response(url: &Url, source: NoAnswer) -> Failure {
         let url = origin(url);
-        Failure {
-            error: Error::Unreachable { url, source: Arc::new(source.without_url()) },
-            retry_after: None,
-        }
+        Failure::setup(Error::Unreachable { url, source: Arc::new(source) })
+    }
+
+    fn setup(error: Error) -> Failure {
+        Failure { error, retry_after: None }
     }
 }
 

@@ -9,6 +9,7 @@ mod batching;
 mod cancelling;
 mod client;
 mod codec;
+mod connections;
 mod coordinator;
 mod draining;
 mod durable;
