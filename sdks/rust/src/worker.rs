@@ -19,6 +19,7 @@ pub(crate) mod lease_state;
 mod lease_table;
 mod log_buffer;
 mod metrics;
+mod outbox;
 mod panic;
 mod poller;
 mod program;
@@ -50,6 +51,7 @@ pub use self::lease_state::StopReason;
 use self::lease_table::LeaseTable;
 use self::log_buffer::LogSwitch;
 pub use self::metrics::{Metrics, WorkerMetrics};
+use self::outbox::Outbox;
 pub(crate) use self::panic::catch_panic;
 use self::poller::Poller;
 #[doc(hidden)]
@@ -346,18 +348,20 @@ impl<S> Worker<S> {
     /// Starts the thread that calls for attempts.
     pub(crate) fn begin(self, worker_id: Arc<str>) -> Result<Begun, Error> {
         let lease_table = Arc::new(LeaseTable::new(self.events.clone(), self.clock.clone()));
-        let (reports, pending_reports) = mpsc::channel(BATCH_ITEMS_MAX);
+        let client = self.client.clone().with_retries(self.retries);
+        let outbox = Outbox::new(client.clone(), self.retries, Arc::clone(&lease_table));
+        let outbox = Arc::new(outbox);
         let (calls, pending_calls) = mpsc::channel(BATCH_ITEMS_MAX);
-        let pending = Pending { reports: pending_reports, calls: pending_calls };
+        let pending = Pending { outbox: Arc::clone(&outbox), calls: pending_calls };
         let heartbeat_thread =
             HeartbeatThread::start(&self.client, self.retries, Arc::clone(&lease_table), pending)?;
         let shared = Arc::new(SharedState {
-            client: self.client.clone().with_retries(self.retries),
+            client,
             task_client: self.client,
             worker_id,
             tasks: self.tasks,
             lease_table,
-            reports,
+            outbox,
             calls,
             events: self.events,
             clock: self.clock,

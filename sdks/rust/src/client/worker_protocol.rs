@@ -102,17 +102,21 @@ impl Client {
         self.transport.call(&self.post(&["v1", "reports"], batch)?).await
     }
 
-    /// [`Client::reports`] without a copy of the reports.
-    pub(crate) async fn reports_of<'a>(
+    /// The call of [`Client::reports`], without a copy of the reports.
+    pub(crate) fn reports_call<'a>(
         &self,
         reports: impl Iterator<Item = &'a Report>,
-    ) -> Result<ReportAnswers, Error> {
+    ) -> Result<Call, Error> {
         #[derive(Serialize)]
         struct Batch<'a> {
             reports: Vec<&'a Report>,
         }
         let batch = Batch { reports: reports.collect() };
-        self.transport.call(&self.post(&["v1", "reports"], &batch)?).await
+        self.post(&["v1", "reports"], &batch)
+    }
+
+    pub(crate) async fn send_reports(&self, call: &Call) -> Result<ReportAnswers, Error> {
+        self.transport.call(call).await
     }
 
     /// Many starts at once, one answer each.

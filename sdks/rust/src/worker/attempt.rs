@@ -20,7 +20,7 @@ use wire::requests::{Report, ReportedError};
 use wire::{Json, Outcome, TraceContext};
 use workflow::{Failure, Function};
 
-use self::delivery::{Said, answer_of, has_riders, refusal_of};
+use self::delivery::{Said, has_riders, refusal_of};
 use super::checkpoints::PendingCall;
 use super::clock::{Clock, Moment, wall_clock};
 use super::ctx::Ctx;
@@ -29,9 +29,10 @@ use super::event::Events;
 use super::lease_state::{LeaseState, Precondition, StopReason, locked};
 use super::lease_table::{HeldLease, LeaseTable};
 use super::log_buffer::{BUFFER_BYTES_MAX, LogSwitch};
+use super::outbox::Outbox;
 use super::panic::catch_panic;
 use super::program::{Program, ProgramEnd, Recorder};
-use super::reports::{Delivery, PendingReport};
+use super::reports::Delivery;
 use super::task::{Handler, Task, Tasks};
 use crate::Client;
 
@@ -44,7 +45,7 @@ pub(crate) struct SharedState {
     pub(crate) worker_id: Arc<str>,
     pub(crate) tasks: Tasks,
     pub(crate) lease_table: Arc<LeaseTable>,
-    pub(crate) reports: mpsc::Sender<PendingReport>,
+    pub(crate) outbox: Arc<Outbox>,
     /// The checkpoint calls of durable functions.
     pub(crate) calls: mpsc::Sender<PendingCall>,
     pub(crate) events: Events,
@@ -151,7 +152,7 @@ async fn run_stage(granted: GrantedAttempt) -> Option<GrantedAttempt> {
     let mut report = attempt.report(end?)?;
     report.next = attempt.wants_next(&report);
     if report.next {
-        return attempt.report_for_next(report, permit).await;
+        return Box::pin(attempt.report_for_next(report, permit)).await;
     }
     attempt.deliver(report, Some(permit)).await;
     None
@@ -269,8 +270,9 @@ impl Attempt {
     async fn run_handler(&self, handler: &Handler, held: &Arc<HeldLease>) -> AttemptEnd {
         match handler {
             Handler::Task(task) => self.run_task(task).await,
-            Handler::Durable(function) => self.run_durable(function.clone(), held).await,
-            Handler::Program(program) => self.run_program(program, held).await,
+            // Boxed, because the future of a plain task would have to make room for them.
+            Handler::Durable(function) => Box::pin(self.run_durable(function.clone(), held)).await,
+            Handler::Program(program) => Box::pin(self.run_program(program, held)).await,
         }
     }
 
@@ -369,8 +371,7 @@ impl Attempt {
     ) -> Option<GrantedAttempt> {
         let (said, polled) = (Said::of(&report), self.shared.clock.now());
         let has_riders = has_riders(&report);
-        let filed = self.file(report).await;
-        let mut delivery = answer_of(filed).await;
+        let mut delivery = self.answer_to(report, None).await;
         let next = match &mut delivery {
             Some(Delivery::Answered(answer)) => answer.next.take(),
             _ => None,

@@ -1,6 +1,6 @@
-//! The thread that sends heartbeats, checkpoint calls and reports for running attempts. It has a separate runtime and
-//! separate connections, so that a task that blocks its runtime loses no lease and delays no report
-//! of another task.
+//! The thread that sends heartbeats and checkpoint calls for running attempts, and reports that their own runtime does not
+//! send. It has a separate runtime and separate connections, so that a task that blocks its runtime loses no lease and hardly
+//! delays the report of another task.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -12,14 +12,14 @@ use super::checkpoints::{self, PendingCall};
 use super::heartbeats::send_heartbeats;
 use super::lease_state::StopReason;
 use super::lease_table::LeaseTable;
-use super::reports::{PendingReport, deliver};
+use super::outbox::Outbox;
 #[cfg(not(feature = "museum"))]
 use crate::faultpoint;
 use crate::{Client, Error, Retries};
 
 /// What attempts file for delivery.
 pub(crate) struct Pending {
-    pub(crate) reports: mpsc::Receiver<PendingReport>,
+    pub(crate) outbox: Arc<Outbox>,
     pub(crate) calls: mpsc::Receiver<PendingCall>,
 }
 
@@ -46,10 +46,12 @@ impl HeartbeatThread {
             .name("tenure-heartbeat".to_owned())
             .spawn(move || {
                 let _end = LoseLeasesOnDrop(Arc::clone(&lease_table));
+                let Pending { outbox, calls } = pending;
                 let beats = send_heartbeats(
                     client.clone().with_retries(Retries::NONE),
                     retries,
                     lease_table,
+                    &outbox,
                     until.clone(),
                 );
                 let beats = async {
@@ -58,11 +60,9 @@ impl HeartbeatThread {
                     }
                     beats.await;
                 };
-                let Pending { reports, calls } = pending;
                 let once = client.clone().with_retries(Retries::NONE);
                 let calls = checkpoints::deliver(once, retries, calls, until.clone());
-                let reports =
-                    deliver(client.with_retries(retries), retries, reports, until.clone());
+                let reports = outbox.deliver_orphans(client.with_retries(retries), until.clone());
                 runtime.block_on(async { tokio::join!(beats, calls, reports) });
             })
             .map_err(failed)?;

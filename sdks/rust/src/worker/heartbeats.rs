@@ -22,9 +22,10 @@ use super::checkpoints::is_unread;
 use super::clock::{Clock, Moment};
 use super::event::{Events, WorkerEvent};
 use super::lease_state::StopReason;
-use super::lease_table::{HeldLease, LeaseTable};
+use super::lease_table::{HeldLease, LOOK_WITHIN, LeaseTable, Look};
 use super::log_buffer::{is_refused, is_refused_by, last_of};
 use super::metrics::HEARTBEAT_LATE_AFTER;
+use super::outbox::Outbox;
 use super::starts::{START_SPACING, StartCalls};
 use crate::{Client, Error, Retries};
 
@@ -45,12 +46,14 @@ pub(crate) async fn send_heartbeats(
     client: Client,
     retries: Retries,
     lease_table: Arc<LeaseTable>,
+    outbox: &Outbox,
     stop: CancellationToken,
 ) {
     let mut heartbeats: Option<BoxFuture<'static, BatchAnswer>> = None;
     let mut starts = StartCalls::new(client.clone(), retries);
     loop {
-        let (live, now) = (lease_table.live(), lease_table.clock.now());
+        let has_reports = outbox.look();
+        let (Look { live, is_new }, now) = (lease_table.look(), lease_table.clock.now());
         if heartbeats.is_none() {
             let batch = take_due(&live, now);
             let is_late = |held: &&Arc<HeldLease>| {
@@ -62,7 +65,8 @@ pub(crate) async fn send_heartbeats(
         }
         starts.send_due(&live, now);
         let idle = Idle { heartbeats: heartbeats.is_none(), starts: starts.may_send() };
-        let wake = next_wake(&live, idle, now);
+        let soon = (is_new || has_reports).then(|| now.after(LOOK_WITHIN).timer(now));
+        let wake = next_wake(&live, idle, now).into_iter().chain(soon).min();
         lease_table.plan_wake(wake);
         tokio::select! {
             () = stop.cancelled() => return,
@@ -317,9 +321,9 @@ mod tests {
         let held = held(polled);
         let lease_state = Arc::clone(&held.lease_state);
         lease_table.insert(held);
-        assert_eq!(lease_table.live().len(), 1);
+        assert_eq!(lease_table.look().live.len(), 1);
         tokio::time::advance(usable_for(TTL)).await;
-        assert!(lease_table.live().is_empty());
+        assert!(lease_table.look().live.is_empty());
         assert!(lease_state.is_lost());
     }
 

@@ -1,12 +1,12 @@
 //! The leases under which tasks execute, and when each of them needs a call: a start, a heartbeat,
 //! or the notice that its time is over.
 //!
-//! Tasks insert and release leases; the heartbeat thread reads them. Inserting wakes that thread
-//! only if the new lease needs it earlier than it would wake anyway: a worker that executes tens of
-//! thousands of short tasks per second must not wake it for each of them.
+//! Tasks insert and release leases; the heartbeat thread reads them. While leases are inserted it looks
+//! every now and then by itself, and inserting wakes it only if the new lease needs it earlier: a worker
+//! that executes short tasks must not wake it for each of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -24,13 +24,17 @@ use super::log_buffer::CALL_BYTES_MAX;
 pub(super) const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 
 /// How long the start of a first attempt waits for the end of its code. A report implies the start,
-/// so shorter tasks need no separate call. Short, because a process that dies within this time
-/// leaves no trace of the attempt.
+/// so shorter tasks need no separate call.
 pub(super) const START_DELAY: Duration = Duration::from_millis(5);
 
 /// How long after the grant or the previous heartbeat a heartbeat is due that brings new progress. Short for a person
 /// who watches, and long enough that a thousand tasks that report progress all the time cost some 300 writes per second.
 pub(super) const PROGRESS_SPACING: Duration = Duration::from_secs(3);
+
+/// How soon the heartbeat thread looks at a lease that needs nothing at once, and how often it looks while there are new ones.
+/// Long against a short task, and short against the 100 ms within which a start is sent. A process that dies within this time
+/// may leave no trace of the attempt.
+pub(super) const LOOK_WITHIN: Duration = Duration::from_millis(20);
 
 /// One lease under which a task is executing.
 pub(crate) struct HeldLease {
@@ -225,12 +229,15 @@ impl HeldLease {
         is_repeated
     }
 
-    /// The first moment at which the heartbeat thread must act.
-    fn first_due(&self) -> Moment {
+    /// Until when the heartbeat thread must have looked at a new lease.
+    fn look_by(&self) -> Moment {
         let now = self.lease_state.clock().now();
         let schedule = locked(&self.schedule);
         let heartbeat = schedule.heartbeat.at;
-        let StartPhase::Waiting(Due { at: start, .. }) = schedule.start else { return heartbeat };
+        let start = match self.precondition {
+            Precondition::Lease => now.after(LOOK_WITHIN),
+            Precondition::LeaseAndStart => now,
+        };
         if start.left(now) < heartbeat.left(now) { start } else { heartbeat }
     }
 }
@@ -247,8 +254,17 @@ pub(crate) struct LeaseTable {
 struct Held {
     leases: BTreeMap<LeaseNumber, Arc<HeldLease>>,
     next: u64,
+    /// Whether the heartbeat thread has something new to look at.
+    is_new: bool,
     /// When the heartbeat thread wakes without being told; absent while it must be told.
     wakes_at: Option<Instant>,
+}
+
+/// What the heartbeat thread sees.
+pub(super) struct Look {
+    pub(super) live: Vec<Arc<HeldLease>>,
+    /// Whether a lease was inserted since it looked last.
+    pub(super) is_new: bool,
 }
 
 /// The place of a lease in the table.
@@ -261,17 +277,28 @@ impl LeaseTable {
     }
 
     pub(crate) fn insert(&self, lease: Arc<HeldLease>) -> LeaseNumber {
-        let due = lease.first_due().timer(self.clock.now());
+        let due = lease.look_by().timer(self.clock.now());
         let mut held = locked(&self.held);
         let number = LeaseNumber(held.next);
         held.next += 1;
         held.leases.insert(number, lease);
+        self.look_at(held, due);
+        number
+    }
+
+    /// There is something that the heartbeat thread should know of soon.
+    pub(super) fn look_soon(&self) {
+        let now = self.clock.now();
+        self.look_at(locked(&self.held), now.after(LOOK_WITHIN).timer(now));
+    }
+
+    fn look_at(&self, mut held: MutexGuard<'_, Held>, due: Instant) {
+        held.is_new = true;
         let wakes_in_time = held.wakes_at.is_some_and(|wakes_at| wakes_at <= due);
         drop(held);
         if !wakes_in_time {
             self.changed.notify_one();
         }
-        number
     }
 
     pub(crate) fn release(&self, number: LeaseNumber) {
@@ -314,7 +341,7 @@ impl LeaseTable {
 
     /// Lost leases need no more calls; their tasks are notified through their context. Until
     /// [`LeaseTable::plan_wake`], every lease that is inserted notifies.
-    pub(super) fn live(&self) -> Vec<Arc<HeldLease>> {
+    pub(super) fn look(&self) -> Look {
         let now = self.clock.now();
         let mut held = locked(&self.held);
         held.wakes_at = None;
@@ -325,7 +352,8 @@ impl LeaseTable {
             }
             !held.lease_state.is_lost()
         });
-        held.leases.values().cloned().collect()
+        let is_new = std::mem::take(&mut held.is_new);
+        Look { live: held.leases.values().cloned().collect(), is_new }
     }
 
     /// The heartbeat thread will look again at this moment, unless it is notified before.

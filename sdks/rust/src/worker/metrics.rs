@@ -113,6 +113,10 @@ impl Metrics {
         RunningAttempt(self.clone())
     }
 
+    pub(super) fn is_any_running(&self) -> bool {
+        self.0.running.load(Ordering::Relaxed) > 0
+    }
+
     pub(super) fn count(&self, event: &WorkerEvent) {
         let counts = &*self.0;
         match event {

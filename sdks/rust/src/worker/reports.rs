@@ -1,10 +1,12 @@
-//! Delivers reports in batches: all reports that wait when a call returns go into the next call.
+//! One call with reports: as many as wait and fit.
 //!
 //! A report is repeated, with the same bytes and a bound on repetitions, only while nothing was
 //! decided about it, or because the coordinator knows nothing of the lines that it carries. Each report gets exactly one [`Delivery`].
 
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use tokio::sync::oneshot;
 use wire::answers::{ReportAnswer, ReportAnswers};
 use wire::limits::BATCH_ITEMS_MAX;
 use wire::requests::Report;
@@ -12,7 +14,9 @@ use wire::requests::Report;
 use super::backoff::Backoff;
 use super::checkpoints::is_unread;
 use super::durable::parts::riding_size;
+use super::lease_state::locked;
 use super::log_buffer::{LogSwitch, is_refused, is_refused_by};
+use crate::transport::Call;
 use crate::{Client, Error, Retries};
 
 /// Well below the coordinator's limit on a body, with room for one more report of any size.
@@ -42,41 +46,86 @@ pub(crate) enum Delivery {
     Unanswered(String),
 }
 
-/// Delivers reports until stopped, and then delivers those that were already filed.
-pub(crate) async fn deliver(
-    client: Client,
-    retries: Retries,
-    mut pending: mpsc::Receiver<PendingReport>,
-    stop: CancellationToken,
-) {
-    while let Some(first) = next(&mut pending, &stop).await {
-        let batch = gather(first, &mut pending);
-        deliver_batch(&client, retries, batch).await;
+/// The reports of one call. They can be taken away while it is under way; then its answer says nothing any more.
+pub(super) struct Batch(Mutex<Vec<PendingReport>>);
+
+/// The oldest reports that wait, as many as one call carries; `None` if none waits.
+pub(super) fn gather(waiting: &mut VecDeque<PendingReport>) -> Option<Batch> {
+    let mut bytes = 0;
+    let fits = |pending: &&PendingReport| {
+        let is_room = bytes <= BATCH_BYTES_MAX;
+        bytes += size(&pending.report);
+        is_room
+    };
+    let count = waiting.iter().take(BATCH_ITEMS_MAX).take_while(fits).count();
+    (count > 0).then(|| Batch(Mutex::new(waiting.drain(..count).collect())))
+}
+
+impl Batch {
+    pub(super) fn take(&self) -> Vec<PendingReport> {
+        std::mem::take(&mut locked(&self.0))
+    }
+
+    /// The call; `None` if the reports were taken away.
+    fn call(&self, client: &Client) -> Option<Result<Call, Error>> {
+        let batch = locked(&self.0);
+        let reports = || batch.iter().map(|pending| &pending.report);
+        (!batch.is_empty()).then(|| client.reports_call(reports()))
+    }
+
+    /// Whether a report carried lines. None does any more.
+    fn drop_lines(&self) -> bool {
+        let mut batch = locked(&self.0);
+        batch.iter_mut().map(|pending| pending.drop_lines()).filter(|had_lines| *had_lines).count()
+            > 0
+    }
+
+    fn fail(&self, delivery: impl Fn() -> Delivery) {
+        for pending in self.take() {
+            pending.answer(delivery());
+        }
+    }
+
+    /// Passes each report its answer and keeps those about which nothing was decided.
+    fn hand_out(&self, answers: ReportAnswers) {
+        let batch = self.take();
+        if batch.is_empty() {
+            return;
+        }
+        if !fits(&batch, &answers) {
+            for pending in batch {
+                pending.answer(unanswered("the answers do not match the reports"));
+            }
+            return;
+        }
+        *locked(&self.0) = undecided(batch, answers);
+    }
+
+    fn is_empty(&self) -> bool {
+        locked(&self.0).is_empty()
     }
 }
 
-/// Returns nothing once the sender is dropped or closed and every report was taken.
-async fn next(
-    pending: &mut mpsc::Receiver<PendingReport>,
-    stop: &CancellationToken,
-) -> Option<PendingReport> {
-    tokio::select! {
-        biased;
-        first = pending.recv() => return first,
-        () = stop.cancelled() => pending.close(),
+/// Repeats the call until all of its reports were decided, within the bound, or taken away.
+pub(super) async fn deliver_batch(client: &Client, retries: Retries, batch: &Batch) {
+    let mut backoff = Backoff::new(retries);
+    for _ in 0..=retries.times {
+        let Some(call) = batch.call(client) else { return };
+        let answered = match call {
+            Ok(call) => client.send_reports(&call).await,
+            Err(error) => Err(error),
+        };
+        match answered {
+            Ok(answers) => batch.hand_out(answers),
+            Err(error) if is_refused_by(&error) && batch.drop_lines() => {}
+            Err(error) => batch.fail(|| failed(&error)),
+        }
+        if batch.is_empty() {
+            return;
+        }
+        backoff.wait().await;
     }
-    pending.recv().await
-}
-
-fn gather(first: PendingReport, waiting: &mut mpsc::Receiver<PendingReport>) -> Vec<PendingReport> {
-    let mut bytes = size(&first.report);
-    let mut batch = vec![first];
-    while batch.len() < BATCH_ITEMS_MAX && bytes <= BATCH_BYTES_MAX {
-        let Ok(next) = waiting.try_recv() else { break };
-        bytes += size(&next.report);
-        batch.push(next);
-    }
-    batch
+    batch.fail(|| unanswered("the coordinator was too busy"));
 }
 
 fn size(report: &Report) -> usize {
@@ -89,23 +138,6 @@ fn size(report: &Report) -> usize {
     output + partial + error + riding + log + report.task_token.len() + ITEM_BYTES
 }
 
-async fn deliver_batch(client: &Client, retries: Retries, mut batch: Vec<PendingReport>) {
-    let mut backoff = Backoff::new(retries);
-    for _ in 0..=retries.times {
-        match client.reports_of(batch.iter().map(|pending| &pending.report)).await {
-            Ok(answers) if fits(&batch, &answers) => batch = hand_out(batch, answers),
-            Ok(_) => return fail(batch, || unanswered("the answers do not match the reports")),
-            Err(error) if is_refused_by(&error) && drop_lines(&mut batch) => {}
-            Err(error) => return fail(batch, || failed(&error)),
-        }
-        if batch.is_empty() {
-            return;
-        }
-        backoff.wait().await;
-    }
-    fail(batch, || unanswered("the coordinator was too busy"));
-}
-
 fn fits(batch: &[PendingReport], answers: &ReportAnswers) -> bool {
     let is_its = |filed: &PendingReport, answer: &ReportAnswer| {
         filed.report.task_id == answer.task_id || is_unread(&answer.task_id, answer.verdict)
@@ -115,24 +147,18 @@ fn fits(batch: &[PendingReport], answers: &ReportAnswers) -> bool {
 }
 
 /// Passes each report its answer and returns those about which nothing was decided.
-fn hand_out(batch: Vec<PendingReport>, answers: ReportAnswers) -> Vec<PendingReport> {
-    let mut undecided = Vec::new();
+fn undecided(batch: Vec<PendingReport>, answers: ReportAnswers) -> Vec<PendingReport> {
+    let mut left = Vec::new();
     for (mut pending, answer) in batch.into_iter().zip(answers.answers) {
         let is_log_unknown = is_refused(answer.error.as_deref(), answer.field.as_deref());
         let is_undecided = answer.verdict.is_none() && matches!(answer.status, 429 | 503);
         if is_undecided || is_log_unknown && pending.drop_lines() {
-            undecided.push(pending);
+            left.push(pending);
         } else {
             pending.answer(Delivery::Answered(answer));
         }
     }
-    undecided
-}
-
-fn fail(batch: Vec<PendingReport>, delivery: impl Fn() -> Delivery) {
-    for pending in batch {
-        pending.answer(delivery());
-    }
+    left
 }
 
 fn failed(error: &Error) -> Delivery {
@@ -146,11 +172,6 @@ fn failed(error: &Error) -> Delivery {
 
 fn unanswered(why: &str) -> Delivery {
     Delivery::Unanswered(why.to_owned())
-}
-
-/// Whether a report carried lines. None does any more.
-fn drop_lines(batch: &mut [PendingReport]) -> bool {
-    batch.iter_mut().map(|pending| pending.drop_lines()).filter(|had_lines| *had_lines).count() > 0
 }
 
 impl PendingReport {

@@ -1,6 +1,6 @@
 //! Delivers the report of an attempt and obeys the answer, which is final whatever it is.
 //!
-//! A report is filed with the heartbeat thread, which repeats it until something was decided. Two refusals are followed by
+//! A report is filed with the outbox, from which it is repeated until something was decided. Two refusals are followed by
 //! another report: of what rode along, and of a release by a coordinator that is older than releases.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -11,6 +11,7 @@ use workflow::Failure;
 
 use super::{Attempt, AttemptEnd};
 use crate::worker::event::WorkerEvent;
+use crate::worker::outbox::Filed;
 use crate::worker::reports::{Delivery, PendingReport};
 
 /// What the operator is told of a report.
@@ -26,39 +27,43 @@ impl Said {
     }
 }
 
-/// The coordinator's answer to a filed report; `None` if the worker ended before it came.
-pub(super) async fn answer_of(filed: Option<oneshot::Receiver<Delivery>>) -> Option<Delivery> {
-    filed?.await.ok()
-}
-
 impl Attempt {
     /// Reports the end of the attempt. The slot is free as soon as the report is filed.
     pub(super) async fn deliver(&self, report: Report, permit: Option<OwnedSemaphorePermit>) {
         let said = Said::of(&report);
         let instead = failed_instead(&report);
         let has_riders = has_riders(&report);
-        let filed = self.file(report).await;
-        // Nothing executes from here on, so another attempt may use the slot.
-        drop(permit);
-        match (answer_of(filed).await, instead) {
+        match (self.answer_to(report, permit).await, instead) {
             (Some(delivery), Some(instead)) if is_release_unknown(&delivery) => {
                 let said = Said::of(&instead);
-                let filed = self.file(instead).await;
-                self.handle_delivery(said, answer_of(filed).await);
+                let delivery = self.answer_to(instead, None).await;
+                self.handle_delivery(said, delivery);
             }
             (Some(delivery), None) if has_riders && refusal_of(&delivery).is_some() => {
-                self.file_refused(&delivery).await;
+                Box::pin(self.file_refused(&delivery)).await;
             }
             (delivery, _) => self.handle_delivery(said, delivery),
         }
     }
 
-    /// Files a report for delivery; `None` if the worker has ended.
-    pub(super) async fn file(&self, report: Report) -> Option<oneshot::Receiver<Delivery>> {
+    /// The coordinator's answer to a report; `None` if the worker ended before it came.
+    pub(super) async fn answer_to(
+        &self,
+        report: Report,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Option<Delivery> {
         let (delivery, delivered) = oneshot::channel();
         let log_switch = self.shared.log_switch.clone();
-        let filed = self.shared.reports.send(PendingReport { report, delivery, log_switch }).await;
-        filed.is_ok().then_some(delivered)
+        let filed = self.shared.outbox.file(PendingReport { report, delivery, log_switch }).await;
+        // Nothing executes from here on, so another attempt may use the slot.
+        drop(permit);
+        match filed {
+            Filed::Shared => {}
+            // A call has a large future, which every attempt would have to make room for.
+            Filed::Turn(turn) => Box::pin(turn.deliver()).await,
+            Filed::Refused => return None,
+        }
+        delivered.await.ok()
     }
 
     /// What rode with the report was refused: a report without it tells why, and the run does not wait for its lease.
@@ -69,8 +74,8 @@ impl Attempt {
         let end = AttemptEnd::Finished(Err(Failure::permanent(error)));
         let Some(report) = self.report(end) else { return };
         let said = Said::of(&report);
-        let filed = self.file(report).await;
-        self.handle_delivery(said, answer_of(filed).await);
+        let delivery = self.answer_to(report, None).await;
+        self.handle_delivery(said, delivery);
     }
 
     /// The coordinator's answer to a report is final, whatever it is.
