@@ -78,6 +78,10 @@ fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut FindingSi
         }
         for refused in own.iter().filter(|call| is_loss(call)) {
             let Some((place, _)) = refused.refused() else { continue };
+            // Its own wait may have suspended the task before this call arrived.
+            if own.iter().any(|call| is_asked(Operation::Checkpoint)(call) && waits(call, place)) {
+                continue;
+            }
             let renewals = own.iter().copied().filter(|call| call.is(Operation::Heartbeat));
             let renewed = renewals.chain([grant]).filter(|call| {
                 call.ok().is_some_and(|(at, _)| history.precedes(at, refused.begun))
@@ -95,6 +99,12 @@ fn by_the_workers_clock(history: &History<'_>, task: &str, found: &mut FindingSi
             }
         }
     }
+}
+
+/// Whether the call asks to suspend the task, and was under way before this event.
+fn waits(call: &Call<'_>, place: usize) -> bool {
+    let asked = call.invoke.durable.as_ref().is_some_and(|durable| durable.wait.is_some());
+    asked && call.begun < place
 }
 
 /// The first call of a poll. A retried poll finds the lease that was granted to the first call.
