@@ -107,7 +107,7 @@ function checkPush(options: unknown): void {
 
 class Receiver {
   readonly #tasks: ReadonlyMap<string, Task>;
-  readonly #verifier: PushVerifier;
+  #verifier: PushVerifier | undefined;
   readonly #recent = new RecentIds();
   readonly #running = new Map<string, Promise<Response>>();
   #client: Client | undefined;
@@ -115,13 +115,14 @@ class Receiver {
 
   constructor(private readonly options: PushOptions) {
     this.#tasks = new Map(options.tasks.map((task) => [task.kind, task]));
-    const secret = options.secret ?? process.env["TENURE_PUSH_SECRET"] ?? "";
-    this.#verifier = new PushVerifier(secret, options.url);
+    if (options.secret !== undefined) this.#verifier = new PushVerifier(options.secret, options.url);
     this.#client = options.client;
   }
 
   async receive(request: Request): Promise<Response> {
     const body = new Uint8Array(await request.arrayBuffer());
+    // Frameworks load routes while they build, where no secret is set.
+    this.#verifier ??= new PushVerifier(secretOfEnvironment(), this.options.url);
     let id: string;
     try {
       id = this.#verifier.checkPush(request.headers, body, new Date());
@@ -190,6 +191,12 @@ class Receiver {
       return threw(thrown, ctx.stopReason);
     }
   }
+}
+
+function secretOfEnvironment(): string {
+  const secret = process.env["TENURE_PUSH_SECRET"];
+  if (secret) return secret;
+  throw new Setup("push has no secret", "pass `secret`, or set TENURE_PUSH_SECRET to that of the endpoint");
 }
 
 /** One pushed attempt: its context, and its calls back with the token of its task. */

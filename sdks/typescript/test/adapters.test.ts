@@ -6,15 +6,16 @@ import { push, toFastify, toNode } from "@tenure/sdk/push";
 import express from "express";
 import fastify from "fastify";
 import { Hono } from "hono";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { pushed, secretOf, URL_OF_PUSH } from "./signed.ts";
 
 const greet = task("greet", {}, async (name: string) => `Hello, ${name}!`);
+const client = new Client({ url: "http://127.0.0.1:9", apiKey: "k" });
 const handler = push({
   tasks: [greet],
   secret: secretOf(1),
   url: URL_OF_PUSH,
-  client: new Client({ url: "http://127.0.0.1:9", apiKey: "k" }),
+  client,
   onLog: () => {},
 });
 
@@ -79,6 +80,18 @@ describe("a push handler", () => {
     const app = new Hono();
     app.post("/api/tenure", (c) => handler(c.req.raw));
     await answers((path, init) => app.request(path, init), "/api/tenure");
+  });
+
+  it("is made before its secret is set, as where a framework builds, and says so when it is asked", async () => {
+    const late = push({ tasks: [greet], url: URL_OF_PUSH, client, onLog: () => {} });
+    const send: Send = (path, init) => late(new Request(`https://example.com${path}`, init));
+    vi.stubEnv("TENURE_PUSH_SECRET", "");
+    await expect(send("/work", pushed("greet", "Ada"))).rejects.toThrow(
+      "set TENURE_PUSH_SECRET to that of the endpoint",
+    );
+    vi.stubEnv("TENURE_PUSH_SECRET", secretOf(1));
+    await answers(send, "/work");
+    vi.unstubAllEnvs();
   });
 
   it("is a route of Next.js", async () => {
