@@ -103,7 +103,7 @@ export class RunFailed extends TenureError {
     const why = run.error ? `: ${run.error.message}` : run.cancelReason ? `: ${run.cancelReason}` : "";
     super(`run ${run.runId} ended ${run.state}${why}`, {
       code: "run_failed",
-      nextStep: `look at it with \`tenure runs show ${run.runId}\`, and submit it again with \`retry()\``,
+      nextStep: `look at it with \`tenure runs show ${run.runId}\`, and ${again(run)}`,
     });
     this.runId = run.runId;
     this.state = run.state;
@@ -112,6 +112,13 @@ export class RunFailed extends TenureError {
     this.attempt = run.attempt;
     this.run = run;
   }
+}
+
+/** What goes on from the recorded steps, where there may be some, or begins anew. */
+function again({ state }: Run): string {
+  return state === "halted"
+    ? "continue its recorded steps with more: `fork({ budget })`"
+    : "submit it again with `retry()`";
 }
 
 /** The run succeeded, but its output cannot be read. `path` says where. */
@@ -137,7 +144,7 @@ export class TimedOut extends TenureError {
   constructor(what: string, ms: number) {
     super(`${what} within ${ms} ms`, {
       code: "timed_out",
-      nextStep: "the run goes on: wait again, or cancel it",
+      nextStep: "it goes on: wait again, cancel it, or ask `explain()` what it waits for",
       retryable: true,
     });
   }

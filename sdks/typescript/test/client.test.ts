@@ -178,6 +178,19 @@ describe("a result", () => {
     expect(asked.every(({ method }) => method === "GET")).toBe(true);
   });
 
+  it("of a halted run says how to continue, and one that is late how to find out why", async () => {
+    const halted = { runId: "run_1", state: "halted", attempt: 1, error: { message: "the budget is spent" } };
+    const { client } = await answering(() => ({ body: halted }));
+    const error = await thrown(RunFailed, client.run("run_1").result());
+    expect(error.nextStep).toContain("`fork({ budget })`");
+    const late = await answering(() => ({ body: { runId: "run_1", state: "queued" } }));
+    const timedOut = await thrown(
+      TimedOut,
+      late.client.run("run_1").result({ timeout: { milliseconds: 1 } }),
+    );
+    expect(timedOut.nextStep).toContain("`explain()`");
+  });
+
   it("of a failed run says state, reason, category and attempt", async () => {
     const error = { message: "boom", reason: "FAILED", category: "USER_CODE" };
     const { client } = await answering(() => run({ state: "failed", error }));
