@@ -63,7 +63,8 @@ describe("a caller is told", () => {
 
   it("that a span has an end", async () => {
     const forever = { days: Number.POSITIVE_INFINITY };
-    await expect(client.submit(echo, 1, { ttl: forever })).rejects.toThrow("finite numbers");
+    await expect(client.submit(echo, 1, { ttl: forever })).rejects.toThrow("pass a span with its unit");
+    await expect(client.schedules.create("s", { every: forever }, echo, 1)).rejects.toThrow("finite numbers");
   });
 });
 
