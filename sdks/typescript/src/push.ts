@@ -93,14 +93,7 @@ function checkPush(options: unknown): void {
   const { tasks, url } = options as Partial<PushOptions>;
   if (!Array.isArray(tasks) || tasks.length === 0)
     throw new Setup(`the tasks of push are ${shown(tasks)}`, example);
-  for (const task of tasks) {
-    checkTask(task);
-    if (typeof task !== "string" && task.code?.type === "task" && task.code.isolate)
-      throw new Setup(
-        `\`${task.kind}\` is isolated, and a push has no child to run it in`,
-        "define it without `isolate`, or let a worker poll for it",
-      );
-  }
+  for (const task of tasks) checkTask(task);
   if (url === undefined || url === "")
     throw new Setup("push has no url", "pass the URL of the endpoint, exactly as it was registered");
 }
@@ -176,6 +169,11 @@ class Receiver {
     try {
       const code = this.#tasks.get(ctx.kind)?.code;
       if (code === undefined) throw Failure.config(`this endpoint has no code for \`${ctx.kind}\``);
+      if (code.type === "task" && code.isolate) {
+        throw Failure.config(
+          `\`${ctx.kind}\` is isolated, and a push has no child to run it in: let a worker poll for its queue`,
+        );
+      }
       const input = await readInput(code, openedInput(ctx.client.codec, ctx.envelope.input));
       if (code.type === "task")
         return returned(await runAsCurrent(ctx, () => code.run(input, ctx)), ctx.client.codec);

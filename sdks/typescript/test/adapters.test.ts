@@ -82,6 +82,26 @@ describe("a push handler", () => {
     await answers((path, init) => app.request(path, init), "/api/tenure");
   });
 
+  it("runs no isolated task, which has no child there, and may have it among its tasks", async () => {
+    const alone = task("alone", { isolate: true }, () => 1);
+    const both = push({
+      tasks: [greet, alone],
+      secret: secretOf(1),
+      url: URL_OF_PUSH,
+      client,
+      onLog: () => {},
+    });
+    const send: Send = (path, init) => both(new Request(`https://example.com${path}`, init));
+    await answers(send, "/work");
+    expect(await (await send("/work", pushed("alone", null))).json()).toMatchObject({
+      outcome: "FAILED",
+      error: {
+        category: "CONFIGURATION",
+        message: expect.stringContaining("let a worker poll for its queue"),
+      },
+    });
+  });
+
   it("is made before its secret is set, as where a framework builds, and says so when it is asked", async () => {
     const late = push({ tasks: [greet], url: URL_OF_PUSH, client, onLog: () => {} });
     const send: Send = (path, init) => late(new Request(`https://example.com${path}`, init));

@@ -179,11 +179,6 @@ const processes: Mistake[] = [
   ["a push without tasks", () => push({ url }), "write `push({ tasks: [greet], url })`"],
   ["a push of nothing", () => push({ tasks: [undefined], url }), "undefined is no task"],
   [
-    "a push of an isolated task",
-    () => push({ tasks: [task("alone", { isolate: true }, () => 1)], url }),
-    "has no child",
-  ],
-  [
     "a push without its address",
     () => push({ tasks: [greet], secret: "whsec_" }),
     "exactly as it was registered",
