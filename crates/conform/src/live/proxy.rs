@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use historyck::Recorder;
@@ -25,6 +26,9 @@ struct Mark {
     task: String,
     name: String,
     attempt: u64,
+    /// When the code said it, by the clock of this machine: its process may be frozen before the call leaves. A mark that does
+    /// not say when was said when it arrived.
+    at: u64,
 }
 
 impl Proxy {
@@ -104,7 +108,8 @@ impl Proxy {
         let said: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
         let attempt = said["attempt"].as_u64().unwrap_or(0);
-        let mark = Mark { task: text("task"), name: text("mark"), attempt };
+        let at = said["at"].as_u64().unwrap_or_else(since_1970);
+        let mark = Mark { task: text("task"), name: text("mark"), attempt, at };
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(mark);
     }
 
@@ -122,12 +127,14 @@ impl Proxy {
     /// Code of an attempt begins nothing after the next attempt began. Cleaning up is no beginning.
     fn judge_marks(&self) -> Vec<String> {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks: Vec<&Mark> = marks.iter().collect();
+        marks.sort_by_key(|mark| mark.at);
         let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
         let mut findings = Vec::new();
         for mark in marks.iter().filter(|mark| mark.name != "stopped" && mark.name != "done") {
             let known = newest.entry(mark.task.as_str()).or_default();
             if mark.attempt < *known {
-                let Mark { task, name, attempt } = mark;
+                let Mark { task, name, attempt, at: _ } = mark;
                 findings.push(format!(
                     "mark `{name}` of attempt {attempt} of {task} after attempt {known} began"
                 ));
@@ -146,4 +153,10 @@ impl Proxy {
     pub(super) fn history(&self) -> String {
         self.recorder.events().iter().map(|event| historyck::text::write(event) + "\n").collect()
     }
+}
+
+/// Milliseconds.
+fn since_1970() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

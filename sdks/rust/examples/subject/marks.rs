@@ -1,5 +1,7 @@
 //! Marks: user code says what it does, with a plain HTTP call that is no part of the SDK.
 
+use std::time::SystemTime;
+
 use serde_json::{Value, json};
 use tenure::{Ctx, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +18,8 @@ pub(crate) async fn mark_step(step: &Step, mark: &str) {
 }
 
 /// A mark that does not arrive is missed by the kit.
-pub(crate) async fn send(said: Value) {
+pub(crate) async fn send(mut said: Value) {
+    said["at"] = json!(since_1970());
     let urls = std::env::var("TENURE_URL").unwrap_or_default();
     let Some(authority) = urls.split(',').next().and_then(|url| url.strip_prefix("http://")) else {
         return;
@@ -31,4 +34,10 @@ pub(crate) async fn send(said: Value) {
     if stream.write_all(call.as_bytes()).await.is_ok() {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     }
+}
+
+/// In milliseconds: when the code says it, whenever the call arrives.
+fn since_1970() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
