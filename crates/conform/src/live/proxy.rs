@@ -155,7 +155,11 @@ impl Proxy {
     }
 }
 
-/// Milliseconds.
+/// In milliseconds, by the clock that the subjects read.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what real processes said is ordered by the real clock"
+)]
 fn since_1970() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
