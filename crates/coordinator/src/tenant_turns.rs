@@ -28,6 +28,7 @@ impl<T> TenantTurns<T> {
         self.len
     }
 
+    #[cfg(any(feature = "http", test))]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
