@@ -235,6 +235,10 @@ struct OwnWaker {
     is_woken: AtomicBool,
 }
 
+/// How often a call goes on in one turn of its task: as often as one half of it wakes the other. A task that has done much in its turn
+/// is told to go on later by every resource of the runtime that it asks, and has to let others run first.
+const TURNS_MAX: usize = 8;
+
 impl OwnWaker {
     fn poll<T>(
         self: Arc<Self>,
@@ -243,7 +247,7 @@ impl OwnWaker {
     ) -> Poll<T> {
         self.task.register(cx.waker());
         let waker = Waker::from(Arc::clone(&self));
-        loop {
+        for _ in 0..TURNS_MAX {
             self.is_woken.store(false, Ordering::SeqCst);
             self.is_polling.store(true, Ordering::SeqCst);
             let polled = work(&mut Context::from_waker(&waker));
@@ -252,6 +256,8 @@ impl OwnWaker {
                 return polled;
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

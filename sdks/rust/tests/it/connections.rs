@@ -125,3 +125,21 @@ async fn where_nothing_listens_nothing_was_sent() {
     assert!(source.is_connect());
     assert!(failed.to_string().starts_with("no server answers at http://127.0.0.1:"), "{failed}");
 }
+
+/// As in `main`, which is no task of the runtime's threads: there the answer to a task that has done enough comes at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_a_task_that_has_done_much_in_its_turn_lets_others_run() {
+    // What a task may do in one turn, and more: from then on each resource of the runtime asks it to come back later.
+    const DONE_MAX: usize = 140;
+    let server = Server::start(usize::MAX, answer("")).await;
+    let client = server.client();
+    for done in 0..=DONE_MAX {
+        for _ in 0..done {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            sender.send(()).unwrap();
+            receiver.await.unwrap();
+        }
+        client.version().await.unwrap();
+    }
+    assert_eq!(server.opened.load(Ordering::Relaxed), 1);
+}
