@@ -32,6 +32,12 @@ impl TestServer {
     }
 }
 
+/// Whether nothing has come from the server yet.
+fn is_unanswered(stream: &TcpStream) -> bool {
+    let read = stream.try_read(&mut [0]);
+    matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_bodies_of_a_tenant_take_its_part_and_no_room_of_others() {
     for api in both().await {
@@ -53,7 +59,7 @@ async fn unfinished_bodies_of_a_tenant_take_its_part_and_no_room_of_others() {
             let mut late = api.unfinished(&busy).await;
             let mut first = [0; 4096];
             let got = tokio::io::AsyncReadExt::read(&mut late, &mut first);
-            match tokio::time::timeout(std::time::Duration::from_secs(1), got).await {
+            match tokio::time::timeout(std::time::Duration::from_secs(5), got).await {
                 Ok(Ok(read)) if read > 0 => {
                     break String::from_utf8_lossy(&first[..read]).into_owned();
                 }
@@ -65,7 +71,9 @@ async fn unfinished_bodies_of_a_tenant_take_its_part_and_no_room_of_others() {
             "{refused}"
         );
         assert!(refused.to_lowercase().contains("retry-after:"), "{refused}");
-        assert!(held.len() <= fitting + 1, "{} bodies are held", held.len());
+        // On a busy machine one that was sent before is the one that is refused.
+        let unanswered = held.iter().filter(|stream| is_unanswered(stream)).count();
+        assert!(unanswered <= fitting + 1, "{unanswered} bodies are held");
         let other = api.post("/v1/runs", &calm, run(json!({}))).await;
         assert_eq!(other.status, 201, "{other:?}");
         api.succeed(&lease).await.ok();
